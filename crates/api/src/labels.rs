@@ -1,0 +1,44 @@
+//! Labels and annotations, each named once.
+
+/// Which ensemble an object belongs to. Watches select on it, so every object of ours carries it.
+pub const ENSEMBLE: &str = "ensemble.dev/ensemble";
+/// Which group of the ensemble a member belongs to. Helper pods carry none, so that no Service and
+/// no disruption budget ever selects them.
+pub const GROUP: &str = "ensemble.dev/group";
+/// The number in a member's name.
+pub const ORDINAL: &str = "ensemble.dev/ordinal";
+/// Which life of that number.
+pub const INCARNATION: &str = "ensemble.dev/incarnation";
+/// Which of a member's claims an object is.
+pub const CLAIM: &str = "ensemble.dev/claim";
+/// The integer version of the revision a pod was made from.
+pub const REVISION: &str = "ensemble.dev/revision";
+/// What a helper pod is for; its only value today is [`PREFETCH`].
+pub const PURPOSE: &str = "ensemble.dev/purpose";
+/// The value of [`PURPOSE`] of a pod that only pulls images.
+pub const PREFETCH: &str = "prefetch";
+
+/// On the Ensemble: some member was Ready once. It outlives a lost status.
+pub const BORN: &str = "ensemble.dev/born";
+/// On a revision: the API server makes the same pod of it as of the named one.
+pub const SAME_AS: &str = "ensemble.dev/same-as";
+/// On a pod: the epoch of the controller that last made a late write of an older one fail.
+pub const TOUCHED: &str = "ensemble.dev/touched-by-epoch";
+/// On a claim: what happens to it when its Ensemble is deleted.
+pub const WHEN_DELETED: &str = "ensemble.dev/when-deleted";
+/// The finalizer of an Ensemble whose claims are to be deleted with it.
+pub const FINALIZER: &str = "ensemble.dev/claims";
+
+/// As a StatefulSet labels its pods, so that what selects on these goes on working.
+pub const STS_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
+/// As a StatefulSet labels its pods.
+pub const STS_POD_INDEX: &str = "apps.kubernetes.io/pod-index";
+/// As a StatefulSet labels its pods: the name of the revision.
+pub const REVISION_HASH: &str = "controller-revision-hash";
+
+/// Recommended label: which instance of an application.
+pub const APP_INSTANCE: &str = "app.kubernetes.io/instance";
+/// Recommended label: who manages the object.
+pub const APP_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The value of [`APP_MANAGED_BY`] and our field manager.
+pub const MANAGER: &str = "ensemble";

@@ -1,0 +1,102 @@
+//! Names, as a StatefulSet of the same name would give them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// The one group of an ensemble that declares none.
+pub const DEFAULT_GROUP: &str = "members";
+
+/// The pod of a member: `orders-0`.
+pub fn pod(ensemble: &str, ordinal: u32) -> String {
+    format!("{ensemble}-{ordinal}")
+}
+
+/// A claim of a member: `data-orders-0`.
+pub fn claim(claim: &str, ensemble: &str, ordinal: u32) -> String {
+    format!("{claim}-{ensemble}-{ordinal}")
+}
+
+/// The headless Service if the user names none: `orders-members`.
+pub fn default_service(ensemble: &str) -> String {
+    format!("{ensemble}-members")
+}
+
+/// The disruption budget: `orders-members`.
+pub fn budget(ensemble: &str) -> String {
+    format!("{ensemble}-members")
+}
+
+/// The ordinal in a pod name of this ensemble, if it is one.
+pub fn ordinal_of(ensemble: &str, pod: &str) -> Option<u32> {
+    let digits = pod.strip_prefix(ensemble)?.strip_prefix('-')?;
+    if digits.len() > 1 && digits.starts_with('0') || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+/// A set of ordinals, written compactly: `0-2,5`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ordinals(pub BTreeSet<u32>);
+
+impl Ordinals {
+    /// Reads `0-2,5`; what cannot be read is left out and counted, never guessed.
+    pub fn parse(text: &str) -> (Self, usize) {
+        let mut set = BTreeSet::new();
+        let mut unreadable = 0;
+        for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
+            let (from, to) = part.split_once('-').unwrap_or((part, part));
+            match (from.parse::<u32>(), to.parse::<u32>()) {
+                (Ok(from), Ok(to)) if from <= to && to - from <= 100_000 => set.extend(from..=to),
+                _ => unreadable += 1,
+            }
+        }
+        (Self(set), unreadable)
+    }
+}
+
+impl fmt::Display for Ordinals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0.iter().copied().peekable();
+        let mut first = true;
+        while let Some(from) = rest.next() {
+            let mut to = from;
+            while rest.peek() == Some(&(to + 1)) {
+                to += 1;
+                rest.next();
+            }
+            if !first {
+                f.write_str(",")?;
+            }
+            first = false;
+            if from == to {
+                write!(f, "{from}")?;
+            } else {
+                write!(f, "{from}-{to}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_name_gives_back_its_ordinal_and_nothing_else_does() {
+        assert_eq!(ordinal_of("orders", "orders-0"), Some(0));
+        assert_eq!(ordinal_of("orders", "orders-12"), Some(12));
+        for other in ["orders-", "orders-01", "orders-x", "orders-1-2", "order-1", "orders-+1"] {
+            assert_eq!(ordinal_of("orders", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn ordinals_are_written_as_ranges_and_read_back() {
+        let (set, bad) = Ordinals::parse("0-2, 5,7-8,x,9-3");
+        assert_eq!(bad, 2);
+        assert_eq!(set.to_string(), "0-2,5,7-8");
+        assert_eq!(Ordinals::parse(&set.to_string()).0, set);
+    }
+}

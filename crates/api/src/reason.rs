@@ -1,0 +1,353 @@
+//! Why a step does not move: one closed list.
+//!
+//! Each reason is a CamelCase word in conditions, events, metrics and the command line, and has a
+//! page of its own, generated from this file. Reasons are never renamed.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the page of a reason says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// One sentence.
+    pub summary: &'static str,
+    /// What it means.
+    pub meaning: &'static str,
+    /// What has to happen.
+    pub clears_when: &'static str,
+    /// What a person can do.
+    pub remedy: &'static str,
+    /// Whether it lasts until somebody acts.
+    pub stalls: bool,
+}
+
+macro_rules! reasons {
+    ($($name:ident { stalls: $stalls:literal, $summary:literal, $meaning:literal, $clears:literal, $remedy:literal })*) => {
+        /// Why a step does not move.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+        pub enum Reason {
+            $(#[doc = $summary] $name,)*
+        }
+
+        impl Reason {
+            /// All of them.
+            pub const ALL: &[Reason] = &[$(Reason::$name,)*];
+
+            /// The word.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Reason::$name => stringify!($name),)* }
+            }
+
+            /// What its page says.
+            pub fn page(self) -> Page {
+                match self {
+                    $(Reason::$name => Page {
+                        summary: $summary, meaning: $meaning, clears_when: $clears,
+                        remedy: $remedy, stalls: $stalls,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    TemplateRefused {
+        stalls: true,
+        "The API server refuses the template.",
+        "Before any member is touched, the new template is sent to the API server as a dry run. It answered with an error, so nobody was touched and the members go on at their old revision.",
+        "The template is corrected, or what the API server complains about (a missing ServiceAccount, a quota, a policy) is put right; it is tried again every minute.",
+        "Read the message: it is the API server's own. Correct `spec.template`, or run `ensemble undo NAME`."
+    }
+    ServiceAccountMissing {
+        stalls: true,
+        "The ServiceAccount that the template names does not exist.",
+        "The API server refuses pods whose ServiceAccount is missing.",
+        "The ServiceAccount is created, or the template names another.",
+        "`kubectl create serviceaccount NAME`, or correct `spec.template.spec.serviceAccountName`."
+    }
+    QuotaExceeded {
+        stalls: true,
+        "A ResourceQuota or LimitRange of the namespace forbids the pod or claim.",
+        "The API server refuses to create more than the quota of the namespace allows.",
+        "The quota is raised, something else is removed, or the template asks for less; it is tried again with growing pauses.",
+        "`kubectl describe quota` shows what is used and what is allowed."
+    }
+    CreateRefused {
+        stalls: true,
+        "The API server refuses to create an object of a member.",
+        "An admission rule or validation said no.",
+        "The cause in the message is put right; it is tried again with growing pauses.",
+        "Read the message: it is the API server's own."
+    }
+    Checking {
+        stalls: false,
+        "A new template is being tried at the API server.",
+        "A dry run of the new template is under way; nobody is touched before it is answered.",
+        "The API server answers.",
+        "Nothing: it takes a moment."
+    }
+    Pulling {
+        stalls: false,
+        "New images are being pulled on the members' nodes.",
+        "Before the first member is touched, small pods that run nothing pull the new images on the nodes concerned.",
+        "All nodes have the images.",
+        "Nothing. `rollout.prePull: Skip` does without."
+    }
+    ImageMissing {
+        stalls: true,
+        "A new image cannot be pulled.",
+        "Pulling ahead failed on a node, so no member was touched; all of them still run what they ran before.",
+        "The image can be pulled, the template names another, or the change is undone.",
+        "Correct the image in `spec.template`, push the image, or run `ensemble undo NAME`."
+    }
+    ImagePullFailing {
+        stalls: true,
+        "A member cannot pull its image.",
+        "The pod exists and its kubelet cannot pull an image.",
+        "The image can be pulled, or the template names another.",
+        "Correct the image in `spec.template`, check pull secrets, or run `ensemble undo NAME`."
+    }
+    CrashLooping {
+        stalls: true,
+        "A member's container starts and ends, again and again.",
+        "The kubelet restarts the container with growing pauses. The rollout stops here, within its budget.",
+        "The container stays up, or the template is corrected or undone.",
+        "`kubectl logs MEMBER --previous` shows why it ended."
+    }
+    ContainerFailing {
+        stalls: true,
+        "A member's container cannot be started.",
+        "The kubelet cannot create or start the container: a missing ConfigMap, Secret or key, a bad command or a bad mount.",
+        "What the message names is put right, or the template is corrected or undone.",
+        "`kubectl describe pod MEMBER` shows the kubelet's events."
+    }
+    Unschedulable {
+        stalls: true,
+        "No node takes the member.",
+        "The scheduler finds no node that fits the pod's requests, affinity, taints and volumes.",
+        "A node fits, or the template asks for less.",
+        "`kubectl describe pod MEMBER` shows the scheduler's count of nodes by cause."
+    }
+    Starting {
+        stalls: false,
+        "A member is starting.",
+        "Its pod was created and is on its way to Ready.",
+        "It becomes Ready.",
+        "Nothing, unless it takes long: `kubectl describe pod MEMBER`."
+    }
+    NotReady {
+        stalls: false,
+        "A member runs and is not Ready.",
+        "Its containers run and its readiness probe does not pass. It counts against the budget, and it is not touched as if it were down: something may still run in it.",
+        "It becomes Ready, or it has been so for a minute and a newer template is there for it.",
+        "`kubectl describe pod MEMBER` shows the failing probe."
+    }
+    Settling {
+        stalls: false,
+        "A member is Ready, but not yet for long enough.",
+        "`minReadySeconds` asks for a while of readiness before the next member may be touched.",
+        "The time has passed.",
+        "Nothing."
+    }
+    Terminating {
+        stalls: false,
+        "A member's old pod is still ending.",
+        "Its successor is created on the same volumes once the old pod is really gone; never two pods for one identity.",
+        "The pod is gone.",
+        "Nothing: the pod's grace period runs."
+    }
+    StuckTerminating {
+        stalls: true,
+        "A member's old pod does not end.",
+        "It was told to end longer ago than its grace period allows. Ensemble never removes it by force, since it may still run and write to its volumes.",
+        "The node's kubelet comes back, the node is deleted, or it is tainted out-of-service by somebody who knows that it is off.",
+        "If the node is off for good: `kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`."
+    }
+    NodeUnreachable {
+        stalls: false,
+        "A member's node does not answer.",
+        "The node is not Ready. Whether the member still runs cannot be known from here, so it is neither replaced nor counted as down.",
+        "The node comes back, is deleted, or is tainted out-of-service.",
+        "`kubectl describe node NODE`. If it is off for good: `kubectl delete node NODE`."
+    }
+    ClaimMissing {
+        stalls: true,
+        "A claim of a member that has been used before is missing.",
+        "All claims of a member are one unit. One of them is gone, and a member that was Ready once never gets an empty volume in its place.",
+        "The claim is restored under its name, or a request gives the member a new life on empty volumes.",
+        "Restore the claim from a backup, or `kubectl create` an EnsembleRequest with `rebuild` for that member."
+    }
+    ClaimEnding {
+        stalls: false,
+        "A claim of a member is being deleted.",
+        "It was deleted while in use, and ends when the last pod that uses it ends. The member is not disrupted while its data hangs by that pod.",
+        "The data is copied elsewhere and a request rebuilds the member; the deletion of a claim cannot be taken back.",
+        "Keep the pod running and copy the data before anything else."
+    }
+    ClaimPending {
+        stalls: false,
+        "A claim of a member is not bound to a volume.",
+        "The storage class has not provided a volume yet.",
+        "The volume is provided.",
+        "`kubectl describe pvc CLAIM` shows the provisioner's events."
+    }
+    ClaimLost {
+        stalls: true,
+        "The volume behind a claim is lost.",
+        "The claim says that its PersistentVolume no longer exists.",
+        "The volume is restored, or a request rebuilds the member.",
+        "`kubectl describe pvc CLAIM`."
+    }
+    DataMissing {
+        stalls: true,
+        "Members have been used before, and none of their claims is left.",
+        "To create empty volumes now could hide a loss of all data, for example a restore into the wrong namespace. Nothing is created at all.",
+        "A claim of a member is restored, or a request rebuilds the members.",
+        "Restore the claims, or `kubectl create` an EnsembleRequest with `rebuild` for the members."
+    }
+    NameTaken {
+        stalls: true,
+        "Somebody else's object has the name that a member needs.",
+        "An object of that name exists and is not ours: its labels or its owner say so. It is never touched.",
+        "The object is gone.",
+        "Rename or delete the object in the message, if you can do without it."
+    }
+    BudgetUsed {
+        stalls: false,
+        "As many members are unavailable as are allowed.",
+        "The next member waits until `rollout.maxUnavailable` leaves room.",
+        "An unavailable member becomes Ready.",
+        "`ensemble why NAME` names the members that use the budget."
+    }
+    EvictionRefused {
+        stalls: false,
+        "A disruption budget refuses the eviction.",
+        "The API server counts disruptions by all parties; somebody else's budget or drain leaves no room now.",
+        "The budget leaves room; it is tried again every few seconds.",
+        "`kubectl get pdb` shows all budgets."
+    }
+    ForeignBudget {
+        stalls: false,
+        "Somebody else's disruption budget selects the members.",
+        "Two budgets on one pod make every eviction fail, so ours stands down.",
+        "The other budget is deleted, or `disruption: Unmanaged` says that it is meant.",
+        "`kubectl get pdb`; keep one of the two."
+    }
+    ForeignIntent {
+        stalls: false,
+        "A disruption that another controller wrote down is not finished.",
+        "A predecessor wrote it down and may still carry it out. It is made impossible first, then cleared.",
+        "The pod is touched, so that a late write fails, and the intent is cleared.",
+        "Nothing."
+    }
+    Stalled {
+        stalls: true,
+        "The rollout has made no progress for longer than its deadline.",
+        "`rollout.progressDeadlineSeconds` has passed. It goes on trying.",
+        "A member becomes Ready.",
+        "Look at the members that are not Ready; `ensemble undo NAME` goes back."
+    }
+    Paused {
+        stalls: false,
+        "The user holds the rollout.",
+        "`rollout.paused` is true. Members that fail are still repaired.",
+        "`rollout.paused` is false.",
+        "`ensemble resume NAME`."
+    }
+    Suspended {
+        stalls: false,
+        "The user has stopped all work.",
+        "`suspend` is true: nothing is written but this condition.",
+        "`suspend` is false.",
+        "`kubectl patch ensemble NAME --type merge -p '{\"spec\":{\"suspend\":false}}'`."
+    }
+    CacheBehind {
+        stalls: false,
+        "Ensemble's view of the cluster lags behind its own writes.",
+        "No decision is made on a view that does not show what was just written.",
+        "The watch catches up, or the objects are listed again after ten seconds.",
+        "Nothing, unless it stays: then the API server is overloaded."
+    }
+    ApiRefused {
+        stalls: true,
+        "The API server refuses a call for lack of rights.",
+        "The controller's ServiceAccount may not do what the plan needs.",
+        "The rights are granted.",
+        "`ensemble install` prints the roles that are needed."
+    }
+    ApiFailing {
+        stalls: false,
+        "The API server does not answer or fails.",
+        "A call failed; it is tried again with growing pauses.",
+        "The API server answers.",
+        "Nothing, unless it stays."
+    }
+    Conflict {
+        stalls: false,
+        "Somebody else changed the object at the same time.",
+        "A write was refused because it was made from an older state. It is planned anew from the newest.",
+        "The newest state is seen.",
+        "Nothing."
+    }
+    NodesUnknown {
+        stalls: false,
+        "Nodes cannot be read.",
+        "The controller runs without cluster-scoped rights: whether a node is gone cannot be told, so nothing is ever taken as proven down by its node.",
+        "Rights to read nodes are granted.",
+        "Optional: `ensemble install` without `--namespace`."
+    }
+    Deleting {
+        stalls: false,
+        "The Ensemble is being deleted.",
+        "Its pods go with it; its claims follow `storage.whenDeleted`.",
+        "All is gone that is to go.",
+        "Nothing."
+    }
+    Invalid {
+        stalls: true,
+        "The Ensemble cannot be read.",
+        "A field has a value that this version of Ensemble does not understand.",
+        "The field is corrected.",
+        "Read the message: it names the field."
+    }
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The documentation page of all reasons, in Markdown.
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "# Reasons\n\nWhy a step does not move. The same words stand in conditions, events, \
+         metrics and `ensemble why`.\n\n<!-- Generated by `make docs` from \
+         crates/api/src/reason.rs. -->\n",
+    );
+    for reason in Reason::ALL {
+        let page = reason.page();
+        let lasting = if page.stalls { "until somebody acts" } else { "by itself" };
+        text.push_str(&format!(
+            "\n## {reason}\n\n**{}** {}\n\n- Clears ({lasting}): {}\n- What to do: {}\n",
+            page.summary, page.meaning, page.clears_when, page.remedy
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_documented() {
+        for reason in Reason::ALL {
+            let page = reason.page();
+            for text in [page.summary, page.meaning, page.clears_when, page.remedy] {
+                assert!(text.ends_with('.') && text.len() > 7, "{reason}: {text:?}");
+            }
+        }
+    }
+}

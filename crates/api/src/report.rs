@@ -1,0 +1,212 @@
+//! What a plan says: the one type that status, events, metrics and the command line render.
+
+use crate::reason::Reason;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// At most this many steps are stored in status; the rest is counted.
+pub const STEPS_MAX: usize = 32;
+
+/// One pass of the planner, explained: what is done, what is next, what waits and for what.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[must_use]
+pub struct Report {
+    /// Identifies the plan: the same goal has the same id.
+    #[serde(default)]
+    pub id: String,
+    /// In one word, how things stand.
+    #[serde(default)]
+    pub state: State,
+    /// The way from here to the goal, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub steps: Vec<Step>,
+    /// How many further steps there are beyond those listed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_steps: u32,
+    /// Every safety rule with what was observed, also when it holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub predicates: Vec<Predicate>,
+    /// How many more members may be lost now before fewer than `replicas - maxUnavailable` serve.
+    #[serde(default)]
+    pub tolerance: u32,
+}
+
+/// How things stand, in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum State {
+    /// Not yet looked at.
+    #[default]
+    Unknown,
+    /// All members serve, at the newest revision.
+    Ready,
+    /// Steps are being taken.
+    Working,
+    /// The next step waits for something that is expected to pass.
+    Waiting,
+    /// The next step waits for something that will not pass by itself.
+    Stalled,
+    /// The user holds the rollout.
+    Paused,
+    /// The user has stopped all work.
+    Suspended,
+    /// The Ensemble is being deleted.
+    Deleting,
+}
+
+/// One item of the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// What is done.
+    pub action: Action,
+    /// To whom.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
+    /// Why, from the root: what the user or the world changed.
+    pub cause: String,
+    /// How far it is.
+    pub state: StepState,
+    /// Since when it runs or waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// What it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocker: Option<Blocker>,
+}
+
+/// What a step does.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum Action {
+    /// Claims and pod of a member come into being.
+    Create,
+    /// A member starts and becomes Ready.
+    Start,
+    /// A pod makes way for one of the new revision, on the same claims.
+    Recreate,
+    /// A pod that has ended makes way for a new one.
+    Replace,
+    /// A member leaves because of scaling in.
+    Remove,
+    /// A template is tried at the API server.
+    Check,
+    /// Images are pulled ahead.
+    Pull,
+    /// Claims that policy lets go are deleted.
+    LetGo,
+    /// Services, budgets, labels and owners are brought in order.
+    Maintain,
+}
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StepState {
+    /// Done.
+    Done,
+    /// Its turn comes.
+    Idle,
+    /// It is the next.
+    Next,
+    /// Under way.
+    Running,
+    /// It does not move; the blocker says why.
+    Blocked,
+}
+
+/// Why a step does not move.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Blocker {
+    /// Which of the known reasons.
+    pub reason: Reason,
+    /// The reason in words, with names and values.
+    pub message: String,
+    /// What was seen.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub observed: String,
+    /// What it is held against.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub limit: String,
+    /// What has to happen for the step to go on.
+    pub clears_when: String,
+    /// What a person may type next.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub next_command: String,
+}
+
+/// A named safety rule with its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Predicate {
+    /// Its name: `within-budget`.
+    pub name: String,
+    /// Whether it holds now.
+    pub holds: bool,
+    /// What was seen.
+    pub observed: String,
+    /// What it is held against.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub limit: String,
+}
+
+impl Report {
+    /// The first step that does not move.
+    pub fn first_blocked(&self) -> Option<(&Step, &Blocker)> {
+        self.steps.iter().find_map(|s| s.blocker.as_ref().map(|b| (s, b)))
+    }
+
+    /// Cuts the report to what status may hold.
+    pub fn bound(mut self) -> Self {
+        let excess = self.steps.len().saturating_sub(STEPS_MAX);
+        self.steps.truncate(STEPS_MAX);
+        self.more_steps = u32::try_from(excess).unwrap_or(u32::MAX);
+        for step in &mut self.steps {
+            if let Some(blocker) = &mut step.blocker {
+                cut(&mut blocker.message, 512);
+                cut(&mut blocker.observed, 256);
+            }
+            cut(&mut step.cause, 128);
+        }
+        self
+    }
+}
+
+fn cut(text: &mut String, at_most: usize) {
+    if text.len() > at_most {
+        let mut end = at_most;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_report_is_cut_and_says_by_how_much() {
+        let step = Step {
+            action: Action::Create,
+            member: None,
+            cause: "ä".repeat(300),
+            state: StepState::Idle,
+            since: None,
+            blocker: None,
+        };
+        let report = Report { steps: vec![step; 40], ..Report::default() }.bound();
+        assert_eq!((report.steps.len(), report.more_steps), (32, 8));
+        assert!(serde_json::to_string(&report).unwrap().len() < 16 * 1024);
+    }
+}

@@ -1,0 +1,224 @@
+//! The kind `Ensemble`: what a user asks for.
+
+use crate::names;
+use crate::status::EnsembleStatus;
+use crate::template::{ClaimSpec, Template};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Stable members on their own volumes that are created, scaled, rolled, rolled back and repaired,
+/// with a status that says at every moment what is happening and what it waits for.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "ensemble.dev",
+    version = "v1alpha1",
+    kind = "Ensemble",
+    namespaced,
+    status = "EnsembleStatus",
+    derive = "PartialEq",
+    shortname = "ens",
+    category = "all",
+    category = "ensemble",
+    doc = "Stable members on their own volumes, rolled without hurting each other, with a status \
+           that says at every moment what is happening and what it waits for.",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.summary.ready"),
+    printcolumn(name = "Updated", type_ = "string", json_path = ".status.summary.updated"),
+    printcolumn(name = "Step", type_ = "string", json_path = ".status.summary.step"),
+    printcolumn(name = "Waiting", type_ = "string", json_path = ".status.summary.waiting"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(
+        name = "Tolerates",
+        type_ = "integer",
+        json_path = ".status.plan.tolerance",
+        priority = 1
+    ),
+    printcolumn(name = "Revision", type_ = "string", json_path = ".status.revision", priority = 1),
+    printcolumn(name = "Plan", type_ = "string", json_path = ".status.plan.id", priority = 1),
+    validation = Rule::new("size(self.metadata.name) <= 52").message(
+        "metadata.name: at most 52 characters, since members add an ordinal to it and a host name ends at 63; choose a shorter name"
+    ),
+    validation = Rule::new("self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')").message(
+        "metadata.name: must be a DNS label (lower-case letters, digits and '-', starting with a letter), since members use it as host name; for example 'orders'"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.claims) || !has(self.template.spec.volumes) || self.claims.all(c, !self.template.spec.volumes.exists(v, v.name == c.name))").message(
+        "spec.claims: a claim and a volume in spec.template.spec.volumes have the same name; remove the volume, Ensemble adds one for each claim"
+    ),
+    validation = Rule::new("!has(self.template.spec.restartPolicy) || self.template.spec.restartPolicy == 'Always'").message(
+        "spec.template.spec.restartPolicy: must be Always or absent, since members are to run for ever"
+    ),
+    validation = Rule::new("!has(self.template.spec.hostname) && !has(self.template.spec.subdomain) && !has(self.template.spec.nodeName)").message(
+        "spec.template.spec: hostname, subdomain and nodeName are set by Ensemble for each member; remove them (use nodeSelector or affinity to choose nodes)"
+    ),
+    validation = Rule::new("!has(self.template.metadata) || !has(self.template.metadata.labels) || !self.template.metadata.labels.exists(k, k.startsWith('ensemble.dev/'))").message(
+        "spec.template.metadata.labels: labels under ensemble.dev/ belong to Ensemble; choose another prefix"
+    ),
+    validation = Rule::new("(has(self.serviceName) ? self.serviceName : '') == (has(oldSelf.serviceName) ? oldSelf.serviceName : '')").message(
+        "spec.serviceName: cannot be changed, members are known by it; create a new Ensemble"
+    ),
+    validation = Rule::new("(has(self.claims) ? self.claims.map(c, c.name) : []) == (has(oldSelf.claims) ? oldSelf.claims.map(c, c.name) : [])").message(
+        "spec.claims: claims cannot be added or removed yet; create a new Ensemble with the claims that it needs"
+    ),
+    validation = Rule::new("!has(self.claims) || !has(oldSelf.claims) || self.claims.all(c, oldSelf.claims.exists(o, o.name == c.name && o.spec == c.spec))").message(
+        "spec.claims: a claim's spec cannot be changed yet; put back the old one"
+    )
+)]
+pub struct EnsembleSpec {
+    /// How many members run.
+    #[schemars(range(min = 0, max = 1000))]
+    #[serde(default = "one")]
+    pub replicas: u32,
+
+    /// The headless Service that gives each member its name in DNS. Default: NAME-members. It is
+    /// created unless it exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub service_name: Option<String>,
+
+    /// How long a member must have been Ready before the next one may be touched.
+    #[schemars(range(min = 0, max = 86400))]
+    #[serde(default)]
+    pub min_ready_seconds: u32,
+
+    /// How many old revisions are kept for `ensemble undo`.
+    #[schemars(range(min = 1, max = 100))]
+    #[serde(default = "ten")]
+    pub revision_history_limit: u32,
+
+    /// What each member's pod looks like: a PodTemplateSpec. ENSEMBLE_NAME, ENSEMBLE_MEMBER and
+    /// ENSEMBLE_ORDINAL are added to the environment of every container.
+    pub template: Template,
+
+    /// The volumes of each member. All claims of a member are one unit: one that has been used
+    /// never gets an empty volume in place of a lost one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub claims: Vec<Claim>,
+
+    /// How a change of the template reaches the members.
+    #[serde(default)]
+    pub rollout: Rollout,
+
+    /// What happens to claims that are no longer needed.
+    #[serde(default)]
+    pub storage: Storage,
+
+    /// Whether Ensemble keeps a PodDisruptionBudget for the members.
+    #[serde(default)]
+    pub disruption: Disruption,
+
+    /// Stop all work on this Ensemble: while true nothing is written but its own condition.
+    #[serde(default)]
+    pub suspend: bool,
+}
+
+/// One volume of each member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Claim {
+    /// The name of the volume in the pod; the claim is called NAME-ENSEMBLE-ORDINAL.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// A PersistentVolumeClaimSpec.
+    pub spec: ClaimSpec,
+}
+
+/// How a change of the template reaches the members.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rollout {
+    /// How many members may be unavailable at once because of a change.
+    #[schemars(range(min = 1, max = 1000))]
+    #[serde(default = "one")]
+    pub max_unavailable: u32,
+    /// Whether new images are pulled on the nodes concerned before the first member is touched.
+    #[serde(default)]
+    pub pre_pull: PrePull,
+    /// After how long without progress a rollout counts as stalled. It never stops trying.
+    #[schemars(range(min = 1, max = 604800))]
+    #[serde(default = "six_hundred")]
+    pub progress_deadline_seconds: u32,
+    /// Hold the rollout where it is. Members that fail are still repaired.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+impl Default for Rollout {
+    fn default() -> Self {
+        Self {
+            max_unavailable: one(),
+            pre_pull: PrePull::default(),
+            progress_deadline_seconds: six_hundred(),
+            paused: false,
+        }
+    }
+}
+
+/// Whether images are pulled ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PrePull {
+    /// No member is touched before its node has the new images.
+    #[default]
+    Required,
+    /// Images are pulled when a member restarts.
+    Skip,
+}
+
+/// What happens to claims that are no longer needed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Storage {
+    /// The claims of members that scaling in has removed.
+    #[serde(default)]
+    pub when_scaled: Keep,
+    /// The claims of a deleted Ensemble.
+    #[serde(default)]
+    pub when_deleted: Keep,
+}
+
+/// Keep or delete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Keep {
+    /// Kept, and taken up again by the member of that number.
+    #[default]
+    Retain,
+    /// Deleted once no pod uses them.
+    Delete,
+}
+
+/// Who keeps disruption budgets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Disruption {
+    /// Ensemble keeps one, unless somebody else's selects the members.
+    #[default]
+    Managed,
+    /// Ensemble keeps none.
+    Unmanaged,
+}
+
+impl EnsembleSpec {
+    /// The headless Service, by the user's word or by default.
+    pub fn service(&self, ensemble: &str) -> String {
+        self.service_name.clone().unwrap_or_else(|| names::default_service(ensemble))
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn ten() -> u32 {
+    10
+}
+
+fn six_hundred() -> u32 {
+    600
+}

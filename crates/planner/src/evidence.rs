@@ -1,0 +1,96 @@
+//! What is wrong with a pod, in the kubelet's and the scheduler's words.
+
+use crate::presence::Presence;
+use crate::snapshot::Snapshot;
+use crate::view::{ContainerState, PodView};
+use ensemble_api::Reason;
+
+/// What keeps a member from serving.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// As one of the known reasons.
+    pub reason: Reason,
+    /// In words, with names.
+    pub message: String,
+}
+
+fn trouble(reason: Reason, message: String) -> Option<Trouble> {
+    Some(Trouble { reason, message })
+}
+
+/// What keeps the member of that ordinal from serving; None if it serves, or is absent.
+pub fn of(snap: &Snapshot, ordinal: u32) -> Option<Trouble> {
+    let pod = snap.our_pod(ordinal)?;
+    let name = &pod.meta.pin.name;
+    match snap.presence(ordinal) {
+        Presence::Absent | Presence::Serving => None,
+        Presence::Leaving => leaving(snap, pod),
+        Presence::Unreachable => trouble(
+            Reason::NodeUnreachable,
+            format!("{name} is on node {}, which is not Ready or not known", pod.node),
+        ),
+        _ if !pod.ended.is_empty() => {
+            trouble(Reason::Terminating, format!("{name} has ended ({})", pod.ended))
+        }
+        _ => containers(pod).or_else(|| waiting(snap, pod)),
+    }
+}
+
+fn leaving(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
+    let name = &pod.meta.pin.name;
+    let since = snap.memory.leaving_since.get(&pod.meta.pin.uid).copied().unwrap_or(snap.now);
+    if since.plus_seconds(pod.grace_seconds + STUCK_AFTER_GRACE_SECONDS) <= snap.now {
+        let on = if pod.node.is_empty() { "no node".into() } else { format!("node {}", pod.node) };
+        return trouble(
+            Reason::StuckTerminating,
+            format!("{name} on {on} was told to end and has not, long after its grace period"),
+        );
+    }
+    trouble(Reason::Terminating, format!("{name} is ending"))
+}
+
+/// How long after its grace period a pod counts as stuck.
+pub const STUCK_AFTER_GRACE_SECONDS: u32 = 30;
+
+fn waiting(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
+    let name = &pod.meta.pin.name;
+    if let Some(why) = &pod.unschedulable {
+        return trouble(Reason::Unschedulable, format!("{name} fits no node: {why}"));
+    }
+    if pod.anything_runs() && snap.memory.once_ready.contains(&pod.meta.pin.uid) {
+        return trouble(Reason::NotReady, format!("{name} runs and is not Ready"));
+    }
+    trouble(Reason::Starting, format!("{name} is starting"))
+}
+
+/// The first container that is in trouble.
+pub fn containers(pod: &PodView) -> Option<Trouble> {
+    pod.containers.iter().find_map(|c| {
+        let name = &pod.meta.pin.name;
+        let ContainerState::Waiting { reason, message } = &c.state else { return None };
+        match reason.as_str() {
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => trouble(
+                Reason::ImagePullFailing,
+                format!("{name} cannot pull {} on {}: {}", c.image, pod.node, first_line(message)),
+            ),
+            "CrashLoopBackOff" => {
+                let end = c.last_exit.as_ref();
+                let end = end.map_or(String::new(), |(why, code)| format!(" ({why}, exit code {code})"));
+                let runs = c.restarts + 1;
+                trouble(
+                    Reason::CrashLooping,
+                    format!("{name}: container {} ended {runs} times{end}", c.name),
+                )
+            }
+            "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => trouble(
+                Reason::ContainerFailing,
+                format!("{name}: container {} cannot start: {}", c.name, first_line(message)),
+            ),
+            _ => None,
+        }
+    })
+}
+
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or("no cause given")
+}

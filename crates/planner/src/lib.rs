@@ -1,0 +1,56 @@
+//! What happens next: pure, [`Snapshot`] in, [`Plan`] out.
+//!
+//! No async, no client, no clock, no chance, no hash maps. [`plan`] is a straight list of steps;
+//! each looks at the snapshot and the safety ledger and says what it wants done and, if that is
+//! nothing, why. The only room with rules about losing something is [`safety`].
+
+pub mod claims;
+pub mod evidence;
+pub mod ledger;
+pub mod memory;
+pub mod plan;
+pub mod presence;
+pub mod render;
+pub mod revision;
+pub mod safety;
+pub mod snapshot;
+mod steps;
+pub mod time;
+pub mod view;
+pub mod write;
+
+pub use plan::{Plan, plan};
+pub use safety::{Letting, Permit, Refusal, Safety, Warrant, confirm};
+pub use snapshot::Snapshot;
+pub use time::Time;
+pub use write::Write;
+
+/// Rules that a test build can switch off by name, to prove that a test notices.
+#[cfg(feature = "mutants")]
+pub mod mutants {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static OFF: RefCell<Option<&'static str>> = const { RefCell::new(None) };
+    }
+
+    /// Switches one rule off on this thread, or all on again.
+    pub fn switch_off(rule: Option<&'static str>) {
+        OFF.with(|off| *off.borrow_mut() = rule);
+    }
+
+    /// Whether that rule is switched off.
+    pub fn is_off(rule: &str) -> bool {
+        OFF.with(|off| *off.borrow() == Some(rule))
+    }
+}
+
+/// Without the feature, every rule is on and the question costs nothing.
+#[cfg(not(feature = "mutants"))]
+pub mod mutants {
+    /// Whether that rule is switched off: never.
+    #[inline(always)]
+    pub fn is_off(_rule: &str) -> bool {
+        false
+    }
+}

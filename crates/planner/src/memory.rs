@@ -1,0 +1,88 @@
+//! What this process remembers besides what the API server stores.
+//!
+//! Times by our own clock, answers to calls, results of checks. All of it may be lost at any time:
+//! what is lost makes us wait longer or ask again, never act sooner.
+
+use crate::time::Time;
+use crate::view::Pinned;
+use ensemble_api::Reason;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The kinds of object that we read or write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub enum Kind {
+    Ensemble,
+    Request,
+    Pod,
+    Claim,
+    Revision,
+    Service,
+    Budget,
+    Node,
+}
+
+/// One object of ours: kind and name.
+pub type Key = (Kind, String);
+
+/// A call that was refused or failed, to be tried again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// Why, as one of the known reasons.
+    pub reason: Reason,
+    /// The API server's words.
+    pub message: String,
+    /// Since when it fails.
+    pub since: Time,
+    /// How often it was tried.
+    pub tries: u32,
+    /// Not again before that.
+    pub retry_at: Time,
+}
+
+/// An object that stands where one of ours should.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Taken {
+    /// The object.
+    pub pin: Pinned,
+    /// Whether it is ours by its owner, though its labels say otherwise.
+    pub ours_by_owner: bool,
+    /// Since when it is known.
+    pub since: Time,
+    /// Look again at that time.
+    pub retry_at: Time,
+}
+
+/// The API server's answer to a template.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Check {
+    /// It makes this pod of it (a digest).
+    Passed(String),
+    /// It refuses.
+    Refused(Failure),
+}
+
+/// What this process remembers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// By pod uid: since when it was seen Ready without a break.
+    pub ready_since: BTreeMap<String, Time>,
+    /// Uids of pods that were seen Ready at some time.
+    pub once_ready: BTreeSet<String>,
+    /// By node: since when a pod of ours is bound to it and it is not in our view.
+    pub node_missing_since: BTreeMap<String, Time>,
+    /// By pod uid: since when it was seen, and not Ready.
+    pub unready_since: BTreeMap<String, Time>,
+    /// By pod uid: since when it was seen ending.
+    pub leaving_since: BTreeMap<String, Time>,
+    /// Since when no member was Ready.
+    pub nobody_ready_since: Option<Time>,
+    /// Calls that failed.
+    pub failures: BTreeMap<Key, Failure>,
+    /// Names that somebody else has.
+    pub taken: BTreeMap<Key, Taken>,
+    /// By revision: what the API server says of it.
+    pub checks: BTreeMap<String, Check>,
+    /// By revision and node: images pulled ahead.
+    pub pulled: BTreeSet<(String, String)>,
+}

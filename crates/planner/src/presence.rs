@@ -1,0 +1,125 @@
+//! What we know of a member's pod. Down is proven, never guessed.
+
+use crate::snapshot::Snapshot;
+use crate::view::{ContainerState, Phase, PodView};
+
+/// The pod garbage collector of Kubernetes waits as long before it believes it.
+pub const NODE_GONE_AFTER_SECONDS: u32 = 40;
+
+/// What is known of a member's pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// There is none.
+    Absent,
+    /// It exists, and nothing of it runs.
+    Down(ProofOfDown),
+    /// It runs and was not Ready yet.
+    Starting,
+    /// It is Ready.
+    Serving,
+    /// It runs, or may run, and is not Ready.
+    Unhealthy,
+    /// It was told to end and has not ended.
+    Leaving,
+    /// Its node does not answer.
+    Unreachable,
+}
+
+/// How we know that nothing of a pod runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProofOfDown {
+    /// No node has taken it.
+    Unscheduled,
+    /// It has ended for good.
+    Ended,
+    /// Its kubelet, which is alive and has seen its newest spec, reports no running container.
+    NothingRuns,
+    /// Its node was deleted.
+    NodeGone,
+    /// Somebody who knows has said that its node is off.
+    NodeOutOfService,
+}
+
+impl Presence {
+    /// The word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Presence::Absent => "Absent",
+            Presence::Down(_) => "Down",
+            Presence::Starting => "Starting",
+            Presence::Serving => "Serving",
+            Presence::Unhealthy => "Unhealthy",
+            Presence::Leaving => "Leaving",
+            Presence::Unreachable => "Unreachable",
+        }
+    }
+
+    /// Whether it is proven that nothing of it runs.
+    pub fn is_down(&self) -> bool {
+        matches!(self, Presence::Down(_))
+            || crate::mutants::is_off("unhealthy-is-not-down") && *self == Presence::Unhealthy
+    }
+}
+
+/// What is known of the pod of that ordinal.
+pub fn of(snap: &Snapshot, ordinal: u32) -> Presence {
+    let Some(pod) = snap.our_pod(ordinal) else { return Presence::Absent };
+    if pod.meta.deleting {
+        return Presence::Leaving;
+    }
+    if let Some(proof) = proof_of_down(snap, pod) {
+        return Presence::Down(proof);
+    }
+    let node_ready = match &snap.nodes {
+        None => true,
+        Some(nodes) => nodes.get(&pod.node).is_some_and(|n| n.ready),
+    };
+    match (node_ready, pod.ready) {
+        (false, _) => Presence::Unreachable,
+        (true, true) => Presence::Serving,
+        (true, false) if first_run(snap, pod) => Presence::Starting,
+        (true, false) => Presence::Unhealthy,
+    }
+}
+
+/// A pod in its first run is on its way rather than unwell; both cost the same, only the words
+/// differ.
+fn first_run(snap: &Snapshot, pod: &PodView) -> bool {
+    let restarted = pod.containers.iter().any(|c| c.restarts > 0);
+    !restarted && !snap.memory.once_ready.contains(&pod.meta.pin.uid)
+}
+
+fn proof_of_down(snap: &Snapshot, pod: &PodView) -> Option<ProofOfDown> {
+    if pod.phase == Phase::Ended {
+        return Some(ProofOfDown::Ended);
+    }
+    if pod.node.is_empty() {
+        return Some(ProofOfDown::Unscheduled);
+    }
+    // Without nodes to look at, no kubelet can be known to be alive.
+    let nodes = snap.nodes.as_ref()?;
+    let Some(node) = nodes.get(&pod.node) else { return node_gone(snap, &pod.node) };
+    if node.out_of_service {
+        return Some(ProofOfDown::NodeOutOfService);
+    }
+    let heard = node.ready && pod.reported && pod.observed_generation >= pod.meta.generation;
+    let nothing_runs = !pod.containers.is_empty() && !pod.anything_runs() && !about_to_run(pod);
+    (heard && nothing_runs).then_some(ProofOfDown::NothingRuns)
+}
+
+/// A node that is missing from our view may only be newer than it. After a while it is gone.
+fn node_gone(snap: &Snapshot, node: &str) -> Option<ProofOfDown> {
+    let since = snap.memory.node_missing_since.get(node)?;
+    (since.plus_seconds(NODE_GONE_AFTER_SECONDS) <= snap.now).then_some(ProofOfDown::NodeGone)
+}
+
+/// A container that is being created may run before our next write arrives, so it proves nothing.
+fn about_to_run(pod: &PodView) -> bool {
+    pod.containers.iter().all(|c| match &c.state {
+        ContainerState::Waiting { reason, .. } => {
+            matches!(reason.as_str(), "" | "ContainerCreating" | "PodInitializing")
+        }
+        ContainerState::Running => true,
+        ContainerState::Ended { exit_code, .. } => *exit_code == 0,
+    })
+}

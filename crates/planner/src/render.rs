@@ -1,0 +1,333 @@
+//! The objects that members are made of, as JSON. What the user wrote stays as it was written.
+
+use crate::snapshot::Snapshot;
+use ensemble_api::{labels, names};
+use serde_json::{Map, Value, json};
+
+/// The owner reference to the Ensemble.
+pub fn owner(snap: &Snapshot) -> Value {
+    json!({
+        "apiVersion": format!("{}/{}", ensemble_api::GROUP, ensemble_api::VERSION),
+        "kind": "Ensemble",
+        "name": snap.name(),
+        "uid": snap.ensemble.uid(),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// The labels that say whose a member's object is.
+pub fn identity(snap: &Snapshot, ordinal: u32, incarnation: u32) -> Map<String, Value> {
+    let mut map = Map::new();
+    map.insert(labels::ENSEMBLE.into(), snap.name().into());
+    map.insert(labels::GROUP.into(), names::DEFAULT_GROUP.into());
+    map.insert(labels::ORDINAL.into(), ordinal.to_string().into());
+    map.insert(labels::INCARNATION.into(), incarnation.to_string().into());
+    map
+}
+
+/// What selects the pods of all members.
+pub fn selector(snap: &Snapshot) -> Map<String, Value> {
+    let mut map = Map::new();
+    map.insert(labels::ENSEMBLE.into(), snap.name().into());
+    map.insert(labels::GROUP.into(), names::DEFAULT_GROUP.into());
+    map
+}
+
+fn recommended(snap: &Snapshot, into: &mut Map<String, Value>) {
+    let ours = [(labels::APP_INSTANCE, snap.name()), (labels::APP_MANAGED_BY, labels::MANAGER)];
+    for (key, value) in ours {
+        into.entry(key).or_insert_with(|| value.into());
+    }
+}
+
+/// A member to be rendered: identity and revision.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// Its ordinal.
+    pub ordinal: u32,
+    /// Which life.
+    pub incarnation: u32,
+    /// The name of the revision.
+    pub revision: &'a str,
+    /// Its number.
+    pub number: i64,
+    /// The template of that revision.
+    pub template: &'a Map<String, Value>,
+}
+
+/// The labels that a member's pod must have, whatever somebody does to them.
+pub fn pod_labels(snap: &Snapshot, ordinal: u32, incarnation: u32) -> Map<String, Value> {
+    let name = names::pod(snap.name(), ordinal);
+    let mut map = identity(snap, ordinal, incarnation);
+    map.insert(labels::STS_POD_NAME.into(), name.into());
+    map.insert(labels::STS_POD_INDEX.into(), ordinal.to_string().into());
+    map
+}
+
+/// A member's pod.
+pub fn pod(snap: &Snapshot, member: Member<'_>) -> Value {
+    let name = names::pod(snap.name(), member.ordinal);
+    let metadata = |field: &str| {
+        let found = member.template.get("metadata").and_then(|m| m.get(field));
+        found.and_then(Value::as_object).cloned().unwrap_or_default()
+    };
+    let mut labels_ = metadata("labels");
+    labels_.extend(pod_labels(snap, member.ordinal, member.incarnation));
+    labels_.insert(labels::REVISION_HASH.into(), member.revision.into());
+    labels_.insert(labels::REVISION.into(), member.number.to_string().into());
+    recommended(snap, &mut labels_);
+    let spec = member.template.get("spec").and_then(Value::as_object).cloned();
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": snap.ensemble.namespace,
+            "labels": labels_,
+            "annotations": metadata("annotations"),
+            "ownerReferences": [owner(snap)],
+        },
+        "spec": pod_spec(snap, member.ordinal, spec.unwrap_or_default()),
+    })
+}
+
+fn pod_spec(snap: &Snapshot, ordinal: u32, mut spec: Map<String, Value>) -> Value {
+    let name = names::pod(snap.name(), ordinal);
+    for list in ["initContainers", "containers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        containers.into_iter().flatten().for_each(|c| add_environment(c, snap.name(), &name, ordinal));
+    }
+    let claims = snap.ensemble.spec.claims.iter().map(|claim| {
+        let claim_name = names::claim(&claim.name, snap.name(), ordinal);
+        json!({"name": claim.name, "persistentVolumeClaim": {"claimName": claim_name}})
+    });
+    let mut volumes: Vec<Value> = claims.collect();
+    let more = spec.remove("volumes");
+    volumes.extend(more.as_ref().and_then(Value::as_array).into_iter().flatten().cloned());
+    if !volumes.is_empty() {
+        spec.insert("volumes".into(), volumes.into());
+    }
+    spec.insert("hostname".into(), name.into());
+    spec.insert("subdomain".into(), snap.ensemble.spec.service(snap.name()).into());
+    Value::Object(spec)
+}
+
+/// What the user sets under the same name wins.
+fn add_environment(container: &mut Value, ensemble: &str, member: &str, ordinal: u32) {
+    let Some(container) = container.as_object_mut() else { return };
+    let env = container.entry("env").or_insert_with(|| json!([]));
+    let Some(env) = env.as_array_mut() else { return };
+    let ordinal = ordinal.to_string();
+    let ours = [
+        ("ENSEMBLE_NAME", ensemble),
+        ("ENSEMBLE_MEMBER", member),
+        ("ENSEMBLE_ORDINAL", ordinal.as_str()),
+    ];
+    for (name, value) in ours.into_iter().rev() {
+        let present = env.iter().any(|e| e.get("name").and_then(Value::as_str) == Some(name));
+        if !present {
+            // First, so that the user's own variables may refer to them.
+            env.insert(0, json!({"name": name, "value": value}));
+        }
+    }
+}
+
+/// A pod that no scheduler and no Service sees, to ask the API server about a revision.
+pub fn trial_pod(snap: &Snapshot, member: Member<'_>) -> Value {
+    let mut body = pod(snap, member);
+    body["metadata"]["name"] = format!("{}-trial-{}", snap.name(), suffix(member.revision)).into();
+    body
+}
+
+/// What distinguishes two pods that the API server made of two revisions: everything but names.
+pub fn digest(mut pod: Value) -> String {
+    let annotations = pod["metadata"]["annotations"].take();
+    let mut labels_ = pod["metadata"]["labels"].take();
+    if let Some(map) = labels_.as_object_mut() {
+        map.remove(labels::REVISION);
+        map.remove(labels::REVISION_HASH);
+    }
+    let mut spec = pod["spec"].take();
+    forget_token_volume(&mut spec);
+    let whole = json!({"annotations": annotations, "labels": labels_, "spec": spec});
+    let text = crate::revision::canonical(&whole);
+    format!("{:016x}", crate::revision::fnv64(text.as_bytes()))
+}
+
+/// The API server gives the token's volume a random name.
+fn forget_token_volume(spec: &mut Value) {
+    let is_token = |v: &Value| {
+        v.get("name").and_then(Value::as_str).is_some_and(|n| n.starts_with("kube-api-access-"))
+    };
+    if let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_array_mut) {
+        volumes.retain(|v| !is_token(v));
+    }
+    for list in ["initContainers", "containers"] {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let mounts = container.get_mut("volumeMounts").and_then(Value::as_array_mut);
+            if let Some(mounts) = mounts {
+                mounts.retain(|m| !is_token(m));
+            }
+        }
+    }
+}
+
+/// A member's claim.
+pub fn claim(snap: &Snapshot, claim: &str, spec: &Map<String, Value>, ordinal: u32, life: u32) -> Value {
+    let mut labels_ = identity(snap, ordinal, life);
+    labels_.insert(labels::CLAIM.into(), claim.into());
+    recommended(snap, &mut labels_);
+    let when_deleted = format!("{:?}", snap.ensemble.spec.storage.when_deleted);
+    let mut spec = spec.clone();
+    spec.entry("accessModes").or_insert_with(|| json!(["ReadWriteOnce"]));
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": names::claim(claim, snap.name(), ordinal),
+            "namespace": snap.ensemble.namespace,
+            "labels": labels_,
+            "annotations": {labels::WHEN_DELETED: when_deleted},
+        },
+        "spec": spec,
+    })
+}
+
+fn owned_metadata(snap: &Snapshot, name: &str) -> Value {
+    let mut labels_ = Map::new();
+    labels_.insert(labels::ENSEMBLE.into(), snap.name().into());
+    recommended(snap, &mut labels_);
+    json!({
+        "name": name,
+        "namespace": snap.ensemble.namespace,
+        "labels": labels_,
+        "ownerReferences": [owner(snap)],
+    })
+}
+
+/// The headless Service.
+pub fn service(snap: &Snapshot) -> Value {
+    let mut ports: Vec<Value> = Vec::new();
+    let spec = snap.ensemble.spec.template.pod_spec();
+    let containers = spec.get("containers").and_then(Value::as_array).into_iter().flatten();
+    let declared = containers.filter_map(|c| c.get("ports")?.as_array()).flatten();
+    for (n, port) in declared.enumerate() {
+        let Some(number) = port.get("containerPort").and_then(Value::as_i64) else { continue };
+        let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
+        let seen = ports.iter().any(|p| p["port"] == number && p["protocol"] == protocol);
+        let name = port.get("name").and_then(Value::as_str);
+        let name = name.map_or_else(|| format!("port-{n}"), str::to_owned);
+        if !seen {
+            ports.push(json!({"name": name, "port": number, "protocol": protocol}));
+        }
+    }
+    let mut spec = json!({
+        "clusterIP": "None",
+        // Members have to find each other before they are Ready.
+        "publishNotReadyAddresses": true,
+        "selector": selector(snap),
+    });
+    if !ports.is_empty() {
+        spec["ports"] = ports.into();
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": owned_metadata(snap, &snap.ensemble.spec.service(snap.name())),
+        "spec": spec,
+    })
+}
+
+/// How many members a budget must keep.
+pub fn budget_minimum(snap: &Snapshot) -> i64 {
+    let spec = &snap.ensemble.spec;
+    i64::from(spec.replicas.saturating_sub(spec.rollout.max_unavailable))
+}
+
+/// The disruption budget.
+pub fn budget(snap: &Snapshot) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": owned_metadata(snap, &names::budget(snap.name())),
+        "spec": {
+            "minAvailable": budget_minimum(snap),
+            "selector": {"matchLabels": selector(snap)},
+        },
+    })
+}
+
+/// A stored revision.
+pub fn revision(snap: &Snapshot, name: &str, number: i64) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": owned_metadata(snap, name),
+        "revision": number,
+        "data": {"template": snap.ensemble.spec.template.0},
+    })
+}
+
+fn suffix(name: &str) -> &str {
+    name.rsplit('-').next().unwrap_or(name)
+}
+
+/// The name of the helper that pulls a revision's images on a node.
+pub fn prefetch_name(ensemble: &str, revision: &str, node: &str) -> String {
+    let node = crate::revision::fnv64(node.as_bytes()) & 0xffff_ffff;
+    format!("{ensemble}-prefetch-{}-{node:08x}", suffix(revision))
+}
+
+/// A helper that pulls a revision's images on a node. Its command exists in no image, so nothing of
+/// the image is ever run: that the start fails for want of the command proves that it was pulled.
+pub fn prefetch(snap: &Snapshot, revision: &str, node: &str, images: &[String]) -> Value {
+    let spec = snap.ensemble.spec.template.pod_spec();
+    let restricted = json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+        "runAsNonRoot": true,
+        "runAsUser": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    let containers: Vec<Value> = images
+        .iter()
+        .enumerate()
+        .map(|(n, image)| {
+            json!({
+                "name": format!("pull-{n}"),
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": [PREFETCH_COMMAND],
+                "resources": {
+                    "requests": {"cpu": "1m", "memory": "16Mi"},
+                    "limits": {"cpu": "100m", "memory": "64Mi"},
+                },
+                "securityContext": restricted,
+            })
+        })
+        .collect();
+    let mut pod_spec = json!({
+        "nodeName": node,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "containers": containers,
+        "tolerations": [{"operator": "Exists"}],
+    });
+    for field in ["imagePullSecrets", "serviceAccountName"] {
+        if let Some(value) = spec.get(field) {
+            pod_spec[field] = value.clone();
+        }
+    }
+    let mut metadata = owned_metadata(snap, &prefetch_name(snap.name(), revision, node));
+    metadata["labels"][labels::PURPOSE] = labels::PREFETCH.into();
+    metadata["labels"][labels::REVISION_HASH] = revision.into();
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec})
+}
+
+/// A command that no image has.
+pub const PREFETCH_COMMAND: &str = "/ensemble-pulls-this-image-and-runs-nothing-of-it";

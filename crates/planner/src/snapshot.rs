@@ -1,0 +1,153 @@
+//! Everything a plan is made from.
+
+use crate::ledger::LedgerState;
+use crate::memory::{Kind, Memory};
+use crate::presence::{self, Presence};
+use crate::time::Time;
+use crate::view::{
+    BudgetView, ClaimView, EnsembleView, NodeView, PodView, RequestView, RevisionView, ServiceView,
+};
+use ensemble_api::{labels, names};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Nodes by name.
+pub type Nodes = BTreeMap<String, NodeView>;
+
+/// One ensemble's world, as known now.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The time by our clock.
+    pub now: Time,
+    /// Which leadership this process acts under.
+    pub epoch: i64,
+    /// The Ensemble.
+    pub ensemble: EnsembleView,
+    /// Pods that carry its label, by name.
+    pub pods: BTreeMap<String, PodView>,
+    /// Claims that carry its label, by name.
+    pub claims: BTreeMap<String, ClaimView>,
+    /// Nodes; None if they cannot be read.
+    pub nodes: Option<Arc<Nodes>>,
+    /// Its stored revisions, by name.
+    pub revisions: BTreeMap<String, RevisionView>,
+    /// Services that carry its label, by name.
+    pub services: BTreeMap<String, ServiceView>,
+    /// All budgets of the namespace, by name.
+    pub budgets: BTreeMap<String, BudgetView>,
+    /// Requests addressed to it, by name.
+    pub requests: BTreeMap<String, RequestView>,
+    /// What this process remembers.
+    pub memory: Arc<Memory>,
+    /// Kinds whose view does not yet show what we wrote.
+    pub behind: Vec<Kind>,
+}
+
+/// Whose a pod or claim is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Ours, by labels and owner.
+    Ours,
+    /// Ours by labels, without an owner: to be taken back.
+    Orphan,
+    /// Ours by owner, with labels that somebody changed.
+    Mislabelled,
+    /// Somebody else's.
+    Foreign,
+}
+
+impl Snapshot {
+    /// The name of the ensemble.
+    pub fn name(&self) -> &str {
+        self.ensemble.name()
+    }
+
+    /// How many members are asked for.
+    pub fn replicas(&self) -> u32 {
+        self.ensemble.spec.replicas
+    }
+
+    /// The pod of that ordinal, if one carries our label under its name.
+    pub fn pod(&self, ordinal: u32) -> Option<&PodView> {
+        self.pods.get(&names::pod(self.name(), ordinal))
+    }
+
+    /// The pod of that ordinal if it is ours.
+    pub fn our_pod(&self, ordinal: u32) -> Option<&PodView> {
+        self.pod(ordinal).filter(|p| self.whose_pod(p, ordinal) != Whose::Foreign)
+    }
+
+    /// Ordinals of all pods that are ours.
+    pub fn pod_ordinals(&self) -> impl Iterator<Item = u32> {
+        self.pods.iter().filter_map(|(name, pod)| {
+            let ordinal = names::ordinal_of(self.name(), name)?;
+            (self.whose_pod(pod, ordinal) != Whose::Foreign).then_some(ordinal)
+        })
+    }
+
+    /// Whose a pod is: labels for ensemble, group, ordinal and incarnation, and the owner.
+    pub fn whose_pod(&self, pod: &PodView, ordinal: u32) -> Whose {
+        if crate::mutants::is_off("owner-check") {
+            return Whose::Ours;
+        }
+        let labelled = pod.meta.label(labels::ENSEMBLE) == self.name()
+            && pod.meta.label(labels::GROUP) == names::DEFAULT_GROUP
+            && pod.meta.label(labels::ORDINAL) == ordinal.to_string()
+            && pod.meta.label(labels::INCARNATION).parse::<u32>().is_ok();
+        match &pod.meta.controller {
+            Some(uid) if uid == self.ensemble.uid() && labelled => Whose::Ours,
+            Some(uid) if uid == self.ensemble.uid() => Whose::Mislabelled,
+            None if labelled => Whose::Orphan,
+            _ => Whose::Foreign,
+        }
+    }
+
+    /// Whether a claim is ours: labels for ensemble, group, ordinal, claim and incarnation.
+    pub fn owns_claim(&self, claim: &ClaimView, ordinal: u32, name: &str) -> bool {
+        claim.meta.label(labels::ENSEMBLE) == self.name()
+            && claim.meta.label(labels::GROUP) == names::DEFAULT_GROUP
+            && claim.meta.label(labels::ORDINAL) == ordinal.to_string()
+            && claim.meta.label(labels::CLAIM) == name
+            && claim.meta.label(labels::INCARNATION).parse::<u32>().is_ok()
+    }
+
+    /// The ordinals of all claims that are ours, of any incarnation.
+    pub fn claim_ordinals(&self) -> impl Iterator<Item = u32> {
+        self.claims.values().filter_map(|claim| {
+            let ordinal: u32 = claim.meta.label(labels::ORDINAL).parse().ok()?;
+            let name = claim.meta.label(labels::CLAIM);
+            let fits = claim.meta.pin.name == names::claim(name, self.name(), ordinal);
+            (fits && self.owns_claim(claim, ordinal, name)).then_some(ordinal)
+        })
+    }
+
+    /// Helper pods that pull images.
+    pub fn helpers(&self) -> impl Iterator<Item = &PodView> {
+        self.pods.values().filter(|p| {
+            p.meta.label(labels::PURPOSE) == labels::PREFETCH
+                && p.meta.controller.as_deref() == Some(self.ensemble.uid())
+        })
+    }
+
+    /// What is known of a member's pod.
+    pub fn presence(&self, ordinal: u32) -> Presence {
+        presence::of(self, ordinal)
+    }
+
+    /// Whether a member has been Ready for `minReadySeconds`.
+    pub fn available(&self, ordinal: u32) -> bool {
+        matches!(self.presence(ordinal), Presence::Serving)
+            && self.our_pod(ordinal).is_some_and(|pod| self.settled_at(pod) <= self.now)
+    }
+
+    /// When a Ready pod will have been so for `minReadySeconds`.
+    pub fn settled_at(&self, pod: &PodView) -> Time {
+        let since = self.memory.ready_since.get(&pod.meta.pin.uid).copied().unwrap_or(self.now);
+        since.plus_seconds(self.ensemble.spec.min_ready_seconds)
+    }
+
+    /// The ledger as stored, put right by what exists.
+    pub fn ledger(&self) -> LedgerState {
+        LedgerState::of(self)
+    }
+}

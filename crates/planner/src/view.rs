@@ -1,0 +1,461 @@
+//! Objects as the planner sees them: what decisions need, and nothing else.
+//!
+//! Read from plain JSON, so that the API server's, the simulator's and a golden file's objects go
+//! the same way, and so that fields newer than our libraries survive where they matter.
+
+use ensemble_api::{EnsembleRequestSpec, EnsembleSpec, EnsembleStatus, labels};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An object as it was when it was read: what a conditional write needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pinned {
+    /// Its name.
+    pub name: String,
+    /// Which one of that name.
+    pub uid: String,
+    /// At which version.
+    pub resource_version: String,
+}
+
+/// What every view keeps of an object's metadata.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Meta {
+    /// Name, uid and version.
+    pub pin: Pinned,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of ours.
+    pub annotations: BTreeMap<String, String>,
+    /// The uid of the controlling owner.
+    pub controller: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Finalizers.
+    pub finalizers: Vec<String>,
+    /// Generation, 0 where the kind has none.
+    pub generation: i64,
+}
+
+/// Why an object could not be read: the field and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The field, as a path.
+    pub field: String,
+    /// What is wrong.
+    pub cause: String,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.cause)
+    }
+}
+
+impl std::error::Error for Unreadable {}
+
+fn text(value: &Value, path: &str) -> String {
+    value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn strings(value: Option<&Value>, keep: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+    let map = value.and_then(Value::as_object).into_iter().flatten();
+    map.filter(|(k, _)| keep(k))
+        .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
+        .collect()
+}
+
+fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
+    value.pointer(path).and_then(Value::as_array).into_iter().flatten()
+}
+
+impl Meta {
+    /// Reads an object's metadata.
+    pub fn read(object: &Value) -> Self {
+        let owners = list(object, "/metadata/ownerReferences");
+        let controller = owners
+            .filter(|o| o.get("controller").and_then(Value::as_bool) == Some(true))
+            .map(|o| text(o, "/uid"))
+            .next();
+        let finalizers = list(object, "/metadata/finalizers");
+        Self {
+            pin: Pinned {
+                name: text(object, "/metadata/name"),
+                uid: text(object, "/metadata/uid"),
+                resource_version: text(object, "/metadata/resourceVersion"),
+            },
+            labels: strings(object.pointer("/metadata/labels"), |_| true),
+            annotations: strings(object.pointer("/metadata/annotations"), |k| {
+                k.starts_with("ensemble.dev/")
+            }),
+            controller,
+            deleting: object.pointer("/metadata/deletionTimestamp").is_some_and(|v| !v.is_null()),
+            finalizers: finalizers.filter_map(|f| f.as_str().map(str::to_owned)).collect(),
+            generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0),
+        }
+    }
+
+    /// A label, empty if absent.
+    pub fn label(&self, key: &str) -> &str {
+        self.labels.get(key).map_or("", String::as_str)
+    }
+}
+
+/// The Ensemble itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnsembleView {
+    /// Metadata.
+    pub meta: Meta,
+    /// Its namespace.
+    pub namespace: String,
+    /// What the user asks for.
+    pub spec: Arc<EnsembleSpec>,
+    /// What was last written back, as stored.
+    pub status: EnsembleStatus,
+    /// Whether a status was stored at all.
+    pub has_status: bool,
+}
+
+impl EnsembleView {
+    /// Reads an Ensemble. A status that cannot be read counts as lost, a spec as unreadable.
+    pub fn read(object: &Value) -> Result<Self, Unreadable> {
+        let spec = object.get("spec").cloned().unwrap_or(Value::Null);
+        let spec = serde_json::from_value(spec)
+            .map_err(|e| Unreadable { field: "spec".into(), cause: e.to_string() })?;
+        let status = object.get("status").filter(|s| s.as_object().is_some_and(|m| !m.is_empty()));
+        let status = status.and_then(|s| serde_json::from_value(s.clone()).ok());
+        Ok(Self {
+            meta: Meta::read(object),
+            namespace: text(object, "/metadata/namespace"),
+            spec: Arc::new(spec),
+            has_status: status.is_some(),
+            status: status.unwrap_or_default(),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.meta.pin.name
+    }
+
+    /// Its uid.
+    pub fn uid(&self) -> &str {
+        &self.meta.pin.uid
+    }
+}
+
+/// What a container is doing, by its kubelet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerState {
+    /// It waits, for that reason.
+    Waiting {
+        /// The kubelet's word.
+        reason: String,
+        /// The kubelet's message.
+        message: String,
+    },
+    /// It runs.
+    Running,
+    /// It has ended.
+    Ended {
+        /// The kubelet's word.
+        reason: String,
+        /// Its exit code.
+        exit_code: i64,
+    },
+}
+
+/// One container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerView {
+    /// Its name.
+    pub name: String,
+    /// Its image, by the spec's or the kubelet's word.
+    pub image: String,
+    /// The digest, known once the image was pulled.
+    pub image_id: String,
+    /// What it does.
+    pub state: ContainerState,
+    /// How often it was restarted.
+    pub restarts: i64,
+    /// How the run before this one ended.
+    pub last_exit: Option<(String, i64)>,
+}
+
+/// The phase of a pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// Not all containers have started.
+    #[default]
+    Pending,
+    /// Running.
+    Running,
+    /// Ended for good.
+    Ended,
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodView {
+    /// Metadata.
+    pub meta: Meta,
+    /// Its phase.
+    pub phase: Phase,
+    /// Why it ended, by the kubelet's word (`Evicted`), or the phase.
+    pub ended: String,
+    /// The node it is bound to, empty if none.
+    pub node: String,
+    /// Whether its Ready condition is True.
+    pub ready: bool,
+    /// Why the scheduler finds no node.
+    pub unschedulable: Option<String>,
+    /// Up to which generation its kubelet has looked at it.
+    pub observed_generation: i64,
+    /// Whether its kubelet has said anything yet.
+    pub reported: bool,
+    /// Containers, init containers first.
+    pub containers: Vec<ContainerView>,
+    /// The grace period it was told to end within.
+    pub grace_seconds: u32,
+}
+
+fn container_state(status: &Value) -> ContainerState {
+    let state = status.get("state").unwrap_or(&Value::Null);
+    if state.get("running").is_some_and(|v| !v.is_null()) {
+        return ContainerState::Running;
+    }
+    if let Some(ended) = state.get("terminated").filter(|v| !v.is_null()) {
+        let exit_code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(-1);
+        return ContainerState::Ended { reason: text(ended, "/reason"), exit_code };
+    }
+    let waiting = state.get("waiting").unwrap_or(&Value::Null);
+    ContainerState::Waiting { reason: text(waiting, "/reason"), message: text(waiting, "/message") }
+}
+
+fn containers(pod: &Value) -> Vec<ContainerView> {
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    let statuses = lists.iter().flat_map(|path| list(pod, path));
+    statuses
+        .map(|status| ContainerView {
+            name: text(status, "/name"),
+            image: text(status, "/image"),
+            image_id: text(status, "/imageID"),
+            state: container_state(status),
+            restarts: status.get("restartCount").and_then(Value::as_i64).unwrap_or(0),
+            last_exit: status.pointer("/lastState/terminated").filter(|v| !v.is_null()).map(|t| {
+                (text(t, "/reason"), t.get("exitCode").and_then(Value::as_i64).unwrap_or(-1))
+            }),
+        })
+        .collect()
+}
+
+impl PodView {
+    /// Reads a pod.
+    pub fn read(pod: &Value) -> Self {
+        let condition = |type_: &str| {
+            list(pod, "/status/conditions")
+                .find(|c| c.get("type").and_then(Value::as_str) == Some(type_))
+        };
+        let is_true = |c: &Value| c.get("status").and_then(Value::as_str) == Some("True");
+        let phase_text = text(pod, "/status/phase");
+        let phase = match phase_text.as_str() {
+            "Running" => Phase::Running,
+            "Succeeded" | "Failed" => Phase::Ended,
+            _ => Phase::Pending,
+        };
+        let reason = text(pod, "/status/reason");
+        let ended = match phase {
+            Phase::Ended if reason.is_empty() => phase_text,
+            Phase::Ended => reason,
+            _ => String::new(),
+        };
+        let unschedulable = condition("PodScheduled").filter(|c| !is_true(c));
+        let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64);
+        Self {
+            meta: Meta::read(pod),
+            phase,
+            ended,
+            node: text(pod, "/spec/nodeName"),
+            ready: condition("Ready").is_some_and(is_true),
+            unschedulable: unschedulable.map(|c| text(c, "/message")).filter(|m| !m.is_empty()),
+            observed_generation: pod
+                .pointer("/status/observedGeneration")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
+            reported: pod.pointer("/status/startTime").is_some_and(|v| !v.is_null()),
+            containers: containers(pod),
+            grace_seconds: grace.and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
+        }
+    }
+
+    /// The name of the revision it was made from.
+    pub fn revision(&self) -> &str {
+        self.meta.label(labels::REVISION_HASH)
+    }
+
+    /// Whether some container of it runs, by its kubelet.
+    pub fn anything_runs(&self) -> bool {
+        self.containers.iter().any(|c| c.state == ContainerState::Running)
+    }
+}
+
+/// A claim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClaimView {
+    /// Metadata.
+    pub meta: Meta,
+    /// `Bound`, `Pending` or `Lost`.
+    pub phase: String,
+}
+
+impl ClaimView {
+    /// Reads a claim.
+    pub fn read(claim: &Value) -> Self {
+        Self { meta: Meta::read(claim), phase: text(claim, "/status/phase") }
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeView {
+    /// Whether its kubelet reports, and reports well.
+    pub ready: bool,
+    /// Whether somebody who knows has said that it is off.
+    pub out_of_service: bool,
+    /// Whether it takes no new pods.
+    pub cordoned: bool,
+}
+
+impl NodeView {
+    /// Reads a node.
+    pub fn read(node: &Value) -> Self {
+        let ready = list(node, "/status/conditions").any(|c| {
+            c.get("type").and_then(Value::as_str) == Some("Ready")
+                && c.get("status").and_then(Value::as_str) == Some("True")
+        });
+        let out_of_service = list(node, "/spec/taints")
+            .any(|t| text(t, "/key") == "node.kubernetes.io/out-of-service");
+        let cordoned = node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true);
+        Self { ready, out_of_service, cordoned }
+    }
+}
+
+/// A stored revision of the template.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RevisionView {
+    /// Metadata.
+    pub meta: Meta,
+    /// Its integer version.
+    pub number: i64,
+    /// The template in it.
+    pub template: Map<String, Value>,
+}
+
+impl RevisionView {
+    /// Reads a ControllerRevision.
+    pub fn read(revision: &Value) -> Self {
+        let template = revision.pointer("/data/template").and_then(Value::as_object);
+        Self {
+            meta: Meta::read(revision),
+            number: revision.get("revision").and_then(Value::as_i64).unwrap_or(0),
+            template: template.cloned().unwrap_or_default(),
+        }
+    }
+}
+
+/// A Service.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServiceView {
+    /// Metadata.
+    pub meta: Meta,
+}
+
+/// A disruption budget.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BudgetView {
+    /// Metadata.
+    pub meta: Meta,
+    /// Its `minAvailable`, if an integer.
+    pub min_available: Option<i64>,
+    /// Whom it selects: None is nobody.
+    pub selector: Option<Selector>,
+}
+
+impl BudgetView {
+    /// Reads a PodDisruptionBudget.
+    pub fn read(budget: &Value) -> Self {
+        Self {
+            meta: Meta::read(budget),
+            min_available: budget.pointer("/spec/minAvailable").and_then(Value::as_i64),
+            selector: budget.pointer("/spec/selector").map(Selector::read),
+        }
+    }
+}
+
+/// A label selector; an empty one selects everything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selector {
+    labels: BTreeMap<String, String>,
+    expressions: Vec<(String, String, Vec<String>)>,
+}
+
+impl Selector {
+    fn read(selector: &Value) -> Self {
+        let expressions = list(selector, "/matchExpressions").map(|e| {
+            let values = list(e, "/values").filter_map(|v| v.as_str().map(str::to_owned));
+            (text(e, "/key"), text(e, "/operator"), values.collect())
+        });
+        Self {
+            labels: strings(selector.get("matchLabels"), |_| true),
+            expressions: expressions.collect(),
+        }
+    }
+
+    /// Whether it selects an object of these labels.
+    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        let by_label = self.labels.iter().all(|(k, v)| labels.get(k) == Some(v));
+        by_label
+            && self.expressions.iter().all(|(key, operator, values)| {
+                let found = labels.get(key);
+                match operator.as_str() {
+                    "In" => found.is_some_and(|v| values.contains(v)),
+                    "NotIn" => found.is_none_or(|v| !values.contains(v)),
+                    "Exists" => found.is_some(),
+                    "DoesNotExist" => found.is_none(),
+                    // An operator newer than we are: better to assume that it selects us.
+                    _ => true,
+                }
+            })
+    }
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestView {
+    /// Metadata.
+    pub meta: Meta,
+    /// What is asked.
+    pub spec: EnsembleRequestSpec,
+    /// Whether its outcome is known.
+    pub finished: bool,
+    /// When its outcome was known, by our own writing.
+    pub finished_at: Option<crate::Time>,
+}
+
+impl RequestView {
+    /// Reads a request; one that cannot be read is nobody's.
+    pub fn read(request: &Value) -> Result<Self, Unreadable> {
+        let spec = request.get("spec").cloned().unwrap_or(Value::Null);
+        let spec = serde_json::from_value(spec)
+            .map_err(|e| Unreadable { field: "spec".into(), cause: e.to_string() })?;
+        let stamp = request.pointer("/status/finishedAt").cloned();
+        let finished_at = stamp.and_then(|v| serde_json::from_value(v).ok());
+        Ok(Self {
+            meta: Meta::read(request),
+            spec,
+            finished: request.pointer("/status/outcome").is_some_and(|v| !v.is_null()),
+            finished_at: finished_at.as_ref().map(crate::Time::from_stamp),
+        })
+    }
+}

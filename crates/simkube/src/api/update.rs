@@ -1,0 +1,207 @@
+//! PUT and PATCH, on objects and on their status and resize endpoints.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::create::{check_type, namespace_mismatch, stamp_type};
+use super::{Answer, Server, meta, patch};
+use crate::field::FieldError;
+use crate::kinds;
+use crate::request::{FieldValidation, Request, Response, Subresource, Verb};
+use crate::resource::{Info, Resource};
+use crate::status::Status;
+use crate::store::key;
+use crate::value::{Object, int, items, name, namespace, set, terminating, text, text_or_empty, uid};
+
+impl Server {
+    pub(super) fn update(&mut self, request: &Request) -> Answer {
+        self.check_subresource(request)?;
+        let Some(body) = &request.body else {
+            return Err(Status::bad_request("no body in request"));
+        };
+        let info = self.info(request.resource)?.clone();
+        if request.verb == Verb::Update {
+            check_type(&info, request.resource, body)?;
+            check_url(request, body)?;
+        } else if !body.is_object() {
+            return Err(Status::bad_request("a merge patch must be a map"));
+        }
+        let key = key(&request.namespace, &request.name);
+        let Some(old) = self.store.get(request.resource, &key).cloned() else {
+            let creates = request.verb == Verb::Update
+                && info.create_on_update
+                && request.subresource.is_none();
+            if creates {
+                return self.create_object(request, (**body).clone());
+            }
+            return Err(Status::not_found(&info, &request.name));
+        };
+        let new = match request.verb {
+            Verb::Update => (**body).clone(),
+            _ => {
+                let mut new = (*old).clone();
+                patch::merge(&mut new, body);
+                check_patch_identity(&info, request, &new)?;
+                new
+            }
+        };
+        check_identity(&info, request, &old, &new)?;
+        check_revision(&info, request, &old, &new)?;
+        self.update_object(request, &info, old, new)
+    }
+
+    /// The rest of the pipeline, once the new object is known.
+    pub(crate) fn update_object(
+        &mut self,
+        request: &Request,
+        info: &Info,
+        old: Object,
+        mut new: Value,
+    ) -> Answer {
+        let resource = request.resource;
+        let part = request.subresource;
+        stamp_type(info, &mut new);
+        let patched = request.verb != Verb::Update;
+        kinds::decode(self, resource, &mut new, request.params.field_validation, patched)?;
+        meta::canonical(&mut new);
+        for (field, value) in [("name", name(&old)), ("namespace", namespace(&old))] {
+            if !value.is_empty() {
+                set(&mut new, &format!("metadata.{field}"), value);
+            }
+        }
+        meta::keep_for_update(&mut new, &old);
+        kinds::prepare_update(self, resource, part, &mut new, &old)?;
+        set(&mut new, "metadata.resourceVersion", text_or_empty(&old, "metadata.resourceVersion"));
+        if new == *old {
+            return Ok(Response::object(old));
+        }
+        let mut errors = kinds::validate_update(self, resource, part, &new, &old);
+        errors.extend(meta::validate_update(&new, &old));
+        if new.get("metadata") != old.get("metadata") {
+            errors.extend(meta::validate(resource, info, &new));
+        }
+        if !errors.is_empty() {
+            return Err(Status::invalid(info, name(&old), &errors));
+        }
+        kinds::admit_update(self, resource, part, &new, &old)?;
+        if request.params.dry_run {
+            return Ok(Response::object(Arc::new(new)));
+        }
+        let key = key(namespace(&old), name(&old));
+        if goes_away(&new, &old) {
+            // The last finalizer is gone: the update itself is never stored,
+            // the deletion event carries the state before it.
+            self.remove(resource, &key);
+            return Ok(Response::object(Arc::new(new)));
+        }
+        Ok(Response::object(self.put(resource, key, new)))
+    }
+
+    /// Reads, changes and writes an object on behalf of an actor, through the
+    /// same pipeline as a client's PUT.
+    pub(crate) fn modify(
+        &mut self,
+        client: &Arc<str>,
+        resource: Resource,
+        part: Option<Subresource>,
+        key: &str,
+        change: impl FnOnce(&mut Value),
+    ) -> Answer {
+        let (namespace, name) = crate::store::split_key(key);
+        let info = self.info(resource)?.clone();
+        let Some(old) = self.store.get(resource, key).cloned() else {
+            return Err(Status::not_found(&info, name));
+        };
+        let mut new = (*old).clone();
+        change(&mut new);
+        let mut request = Request::get(resource, namespace, name).client(client.clone());
+        request.verb = Verb::Update;
+        request.subresource = part;
+        request.params.field_validation = FieldValidation::Ignore;
+        self.act_as(client, Verb::Update, part);
+        self.update_object(&request, &info, old, new)
+    }
+}
+
+fn goes_away(new: &Value, old: &Value) -> bool {
+    terminating(old)
+        && items(new, "metadata.finalizers").is_empty()
+        && int(old, "metadata.deletionGracePeriodSeconds").unwrap_or(0) == 0
+}
+
+fn check_url(request: &Request, body: &Value) -> Result<(), Status> {
+    if name(body) != request.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            name(body),
+            request.name
+        )));
+    }
+    if meta::namespace_mismatch(body, &request.namespace) {
+        return Err(namespace_mismatch());
+    }
+    Ok(())
+}
+
+fn check_patch_identity(info: &Info, request: &Request, new: &Value) -> Result<(), Status> {
+    let mut errors = Vec::new();
+    for (field, expected) in [("name", &request.name), ("namespace", &request.namespace)] {
+        let path = format!("metadata.{field}");
+        let found = text_or_empty(new, &path);
+        if found != expected.as_str() {
+            errors.push(FieldError::invalid(path.clone(), found, "field is immutable"));
+        }
+    }
+    if errors.is_empty() {
+        return Ok(());
+    }
+    if errors.iter().any(|e| e.path == "metadata.name") {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            name(new),
+            request.name
+        )));
+    }
+    let _ = info;
+    Err(namespace_mismatch())
+}
+
+/// A PUT that names another uid lost a race; a patch that does so is invalid.
+fn check_identity(info: &Info, request: &Request, old: &Value, new: &Value) -> Result<(), Status> {
+    let sent = text(new, "metadata.uid").filter(|u| !u.is_empty());
+    let Some(sent) = sent.filter(|u| *u != uid(old)) else { return Ok(()) };
+    if request.verb != Verb::Update {
+        let error = FieldError::invalid("metadata.uid", sent, "field is immutable");
+        return Err(Status::invalid(info, &request.name, &[error]));
+    }
+    let path = if info.group.is_empty() || request.resource.built_in().is_some() {
+        info.plural.to_string()
+    } else {
+        format!("{}/{}", info.group, info.plural)
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{path}/{}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {}",
+        key(&request.namespace, &request.name),
+        uid(old)
+    );
+    Err(Status::conflict(info, &request.name, &why))
+}
+
+fn check_revision(info: &Info, request: &Request, old: &Value, new: &Value) -> Result<(), Status> {
+    match super::sent_revision(new) {
+        Some(sent) if sent != crate::value::revision(old) => {
+            Err(Status::stale(info, &request.name))
+        }
+        None if !info.unconditional_update => {
+            let error = FieldError::invalid(
+                "metadata.resourceVersion",
+                0,
+                "must be specified for an update",
+            );
+            Err(Status::invalid(info, &request.name, &[error]))
+        }
+        _ => Ok(()),
+    }
+}

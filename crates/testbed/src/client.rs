@@ -1,0 +1,60 @@
+//! Clients of a cluster, and the few conditions that starting one waits for.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+
+use crate::wait::eventually;
+
+/// A client from a kubeconfig file.
+pub async fn from_kubeconfig(path: &Path) -> Result<Client> {
+    let file =
+        Kubeconfig::read_from(path).with_context(|| format!("failed to read {}", path.display()))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("{} is no usable kubeconfig", path.display()))?;
+    Client::try_from(config).context("failed to make a Kubernetes client")
+}
+
+/// Whether an API server says that it is ready.
+pub async fn is_ready(client: &Client) -> bool {
+    let Ok(request) = http_get("/readyz") else { return false };
+    let answer = tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await;
+    matches!(answer, Ok(Ok(text)) if text == "ok")
+}
+
+/// Waits until pods can be created: without the default service account they are refused.
+pub async fn default_service_account(client: &Client) -> Result<()> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    eventually("the default service account exists", Duration::from_secs(30), async || {
+        Ok(accounts.get_opt("default").await?)
+    })
+    .await?;
+    Ok(())
+}
+
+/// Waits until so many nodes are ready.
+pub async fn nodes_ready(client: &Client, count: usize) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let what = format!("{count} nodes are ready");
+    eventually(&what, Duration::from_secs(90), async || {
+        let list = nodes.list(&ListParams::default()).await?;
+        Ok((list.items.iter().filter(|node| node_is_ready(node)).count() >= count).then_some(()))
+    })
+    .await
+}
+
+/// Whether a node's Ready condition is true.
+pub fn node_is_ready(node: &Node) -> bool {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+fn http_get(path: &str) -> Result<kube::client::Request> {
+    kube::client::Request::get(path).body(Vec::new()).context("a malformed request")
+}
