@@ -37,7 +37,10 @@ impl Background {
                 }
             });
         });
-        Ok(Background { stop: Some(stop), thread: Some(thread) })
+        Ok(Background {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
     }
 }
 

@@ -31,7 +31,10 @@ impl Lock {
         let file =
             File::create(&path).with_context(|| format!("failed to open {}", path.display()))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            say(&format!("waiting for another testbed process that holds {}", path.display()));
+            say(&format!(
+                "waiting for another testbed process that holds {}",
+                path.display()
+            ));
             flock(&file, FlockOperation::LockExclusive)
                 .with_context(|| format!("failed to lock {}", path.display()))?;
         }

@@ -13,8 +13,8 @@ use crate::wait::eventually;
 
 /// A client from a kubeconfig file.
 pub async fn from_kubeconfig(path: &Path) -> Result<Client> {
-    let file =
-        Kubeconfig::read_from(path).with_context(|| format!("failed to read {}", path.display()))?;
+    let file = Kubeconfig::read_from(path)
+        .with_context(|| format!("failed to read {}", path.display()))?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
         .with_context(|| format!("{} is no usable kubeconfig", path.display()))?;
@@ -23,7 +23,9 @@ pub async fn from_kubeconfig(path: &Path) -> Result<Client> {
 
 /// Whether an API server says that it is ready.
 pub async fn is_ready(client: &Client) -> bool {
-    let Ok(request) = http_get("/readyz") else { return false };
+    let Ok(request) = http_get("/readyz") else {
+        return false;
+    };
     let answer = tokio::time::timeout(Duration::from_secs(2), client.request_text(request)).await;
     matches!(answer, Ok(Ok(text)) if text == "ok")
 }
@@ -31,9 +33,11 @@ pub async fn is_ready(client: &Client) -> bool {
 /// Waits until pods can be created: without the default service account they are refused.
 pub async fn default_service_account(client: &Client) -> Result<()> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
-    eventually("the default service account exists", Duration::from_secs(30), async || {
-        Ok(accounts.get_opt("default").await?)
-    })
+    eventually(
+        "the default service account exists",
+        Duration::from_secs(30),
+        async || Ok(accounts.get_opt("default").await?),
+    )
     .await?;
     Ok(())
 }
@@ -51,10 +55,17 @@ pub async fn nodes_ready(client: &Client, count: usize) -> Result<()> {
 
 /// Whether a node's Ready condition is true.
 pub fn node_is_ready(node: &Node) -> bool {
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    let conditions = node
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten());
+    conditions
+        .into_iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-fn http_get(path: &str) -> Result<kube::client::Request> {
-    kube::client::Request::get(path).body(Vec::new()).context("a malformed request")
+fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {
+    http::Request::get(path)
+        .body(Vec::new())
+        .context("a malformed request")
 }

@@ -19,7 +19,11 @@ pub fn run(command: &mut Command) -> Result<String> {
         .with_context(|| format!("failed to start {shown}"))?;
     if !result.status.success() {
         let said = String::from_utf8_lossy(&result.stderr);
-        bail!("{shown} ended with {}: {}", result.status, last_lines(&said, 20));
+        bail!(
+            "{shown} ended with {}: {}",
+            result.status,
+            last_lines(&said, 20)
+        );
     }
     Ok(String::from_utf8_lossy(&result.stdout).into_owned())
 }
@@ -27,8 +31,8 @@ pub fn run(command: &mut Command) -> Result<String> {
 /// Runs a long command with its output in a file, so that it can be followed.
 pub fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
     let shown = show(command);
-    let file =
-        std::fs::File::create(log).with_context(|| format!("failed to create {}", log.display()))?;
+    let file = std::fs::File::create(log)
+        .with_context(|| format!("failed to create {}", log.display()))?;
     let copy = file.try_clone().context("failed to share the log file")?;
     let status = command
         .stdin(Stdio::null())
@@ -47,12 +51,17 @@ pub fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
 pub fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
-    std::env::split_paths(&path).chain(sbin).any(|dir| dir.join(program).is_file())
+    std::env::split_paths(&path)
+        .chain(sbin)
+        .any(|dir| dir.join(program).is_file())
 }
 
 fn show(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn last_lines(text: &str, count: usize) -> String {

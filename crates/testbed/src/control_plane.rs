@@ -76,7 +76,9 @@ impl ControlPlane {
             .await
             .context("the build of the parts was cut off")??;
         let count = options.api_servers.max(1) + 2;
-        let ports = (0..count).map(|_| Port::reserve()).collect::<Result<Vec<_>>>()?;
+        let ports = (0..count)
+            .map(|_| Port::reserve())
+            .collect::<Result<Vec<_>>>()?;
         let numbers: Vec<u16> = ports.iter().map(Port::number).collect();
         let plane = Plane {
             dir: dir.to_owned(),
@@ -87,8 +89,13 @@ impl ControlPlane {
             namespace: None,
             timers: options.timers,
         };
-        let control_plane =
-            ControlPlane { plane, lifetime, fake_nodes: None, volumes: None, _ports: ports };
+        let control_plane = ControlPlane {
+            plane,
+            lifetime,
+            fake_nodes: None,
+            volumes: None,
+            _ports: ports,
+        };
         let what = format!("start Kubernetes {}", version.number());
         timed_async(&what, control_plane.boot(options.fake_nodes > 0)).await?;
         Ok(control_plane)
@@ -251,10 +258,15 @@ fn scratch_dir() -> Result<PathBuf> {
 
 /// Another test process may be removing the same ones: what fails here is left to it.
 fn remove_abandoned(run: &Path) {
-    let Ok(entries) = std::fs::read_dir(run) else { return };
+    let Ok(entries) = std::fs::read_dir(run) else {
+        return;
+    };
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(owner) = name.strip_prefix("test-").and_then(|rest| rest.split('-').next()) else {
+        let Some(owner) = name
+            .strip_prefix("test-")
+            .and_then(|rest| rest.split('-').next())
+        else {
             continue;
         };
         if !Path::new("/proc").join(owner).exists() {

@@ -33,7 +33,9 @@ impl Program {
         let label = format!("{}-{}", self.name, self.version);
         let dir = cache::ensure("parts", &label, &self.recipe(), |dir| {
             say(&format!("building {} {} with Go", self.name, self.version));
-            timed(&format!("build {} {}", self.name, self.version), || self.build(dir))
+            timed(&format!("build {} {}", self.name, self.version), || {
+                self.build(dir)
+            })
         })?;
         Ok(dir.join(self.name))
     }
@@ -53,7 +55,10 @@ impl Program {
     }
 
     fn build(&self, dir: &Path) -> Result<()> {
-        ensure!(command::exists("go"), "Go is not installed: install Go and put it on the PATH");
+        ensure!(
+            command::exists("go"),
+            "Go is not installed: install Go and put it on the PATH"
+        );
         let module = dir.join("module");
         fs::create_dir_all(&module)?;
         fs::write(module.join("go.mod"), self.go_mod(&module)?)?;
@@ -63,7 +68,14 @@ impl Program {
         let mut go = Command::new("nice");
         go.current_dir(&module)
             .env("CGO_ENABLED", "0")
-            .args(["go", "build", "-mod=mod", "-trimpath", "-ldflags", &self.link_flags()])
+            .args([
+                "go",
+                "build",
+                "-mod=mod",
+                "-trimpath",
+                "-ldflags",
+                &self.link_flags(),
+            ])
             .arg("-o")
             .arg(dir.join(self.name))
             .arg(self.package);
@@ -83,12 +95,13 @@ impl Program {
     }
 
     fn link_flags(&self) -> String {
-        let Some(kubernetes) = self.kubernetes else { return "-s -w".to_owned() };
+        let Some(kubernetes) = self.kubernetes else {
+            return "-s -w".to_owned();
+        };
         let mut numbers = kubernetes.split('.');
         let (major, minor) = (numbers.next().unwrap_or("1"), numbers.next().unwrap_or("0"));
-        let stamp = |key: &str, value: &str| {
-            format!(" -X k8s.io/component-base/version.{key}={value}")
-        };
+        let stamp =
+            |key: &str, value: &str| format!(" -X k8s.io/component-base/version.{key}={value}");
         ["-s -w".to_owned()]
             .into_iter()
             .chain([
@@ -116,7 +129,10 @@ fn kubernetes_directives(version: &str, module: &Path) -> Result<String> {
             text.push_str(&format!("{line}\n"));
         }
         if line.contains("=> ./staging/") {
-            let name = line.trim_start_matches("replace ").split_whitespace().next();
+            let name = line
+                .trim_start_matches("replace ")
+                .split_whitespace()
+                .next();
             let name = name.context("a replace directive without a module name")?;
             text.push_str(&format!("replace {name} => {name} v{library}\n"));
         }
@@ -129,9 +145,13 @@ fn released_go_mod(version: &str, module: &Path) -> Result<String> {
     let name = format!("k8s.io/kubernetes@v{version}");
     let mut go = Command::new("go");
     // Outside any module: inside one, Go would insist on a go.mod that does not exist yet.
-    go.current_dir(module).env("GO111MODULE", "on").args(["mod", "download", "-json", &name]);
+    go.current_dir(module)
+        .env("GO111MODULE", "on")
+        .args(["mod", "download", "-json", &name]);
     let answer: serde_json::Value = serde_json::from_str(&command::run(&mut go)?)
         .with_context(|| format!("go mod download {name} did not answer with JSON"))?;
-    let path = answer["GoMod"].as_str().with_context(|| format!("{name} has no go.mod"))?;
+    let path = answer["GoMod"]
+        .as_str()
+        .with_context(|| format!("{name} has no go.mod"))?;
     fs::read_to_string(path).with_context(|| format!("failed to read {path}"))
 }

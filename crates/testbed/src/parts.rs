@@ -8,8 +8,18 @@ use crate::golang::Program;
 use crate::versions::{COREDNS, ETCD, ETCD_OLDEST, KUBERNETES, KUBERNETES_OLDEST, library_version};
 
 /// A Kubernetes version that the testbed can run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, clap::ValueEnum)]
-#[derive(serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Hash,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 pub enum Version {
     /// The version that the testbed is made for.
     #[default]

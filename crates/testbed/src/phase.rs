@@ -28,5 +28,8 @@ pub async fn timed_async<T>(what: &str, work: impl Future<Output = Result<T>>) -
 
 fn report(what: &str, begin: Instant, ok: bool) {
     let outcome = if ok { "done" } else { "FAILED" };
-    say(&format!("{:7.1} s  {outcome}: {what}", begin.elapsed().as_secs_f64()));
+    say(&format!(
+        "{:7.1} s  {outcome}: {what}",
+        begin.elapsed().as_secs_f64()
+    ));
 }

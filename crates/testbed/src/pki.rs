@@ -23,13 +23,21 @@ impl Authority {
         fs::create_dir_all(dir).with_context(|| format!("failed to create {}", dir.display()))?;
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        params.distinguished_name.push(DnType::CommonName, "testbed");
+        params.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "testbed");
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?;
         write(&dir.join("ca.crt"), &certificate.pem())?;
         write_service_account_keys(dir)?;
-        Ok(Authority { dir: dir.to_owned(), issuer: Issuer::new(params, key) })
+        Ok(Authority {
+            dir: dir.to_owned(),
+            issuer: Issuer::new(params, key),
+        })
     }
 
     /// Makes `NAME.crt` and `NAME.key` for a user, who may be in a group.
@@ -38,7 +46,9 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         params.distinguished_name.push(DnType::CommonName, user);
         if let Some(group) = group {
-            params.distinguished_name.push(DnType::OrganizationName, group);
+            params
+                .distinguished_name
+                .push(DnType::OrganizationName, group);
         }
         self.sign(name, params)
     }
@@ -47,8 +57,10 @@ impl Authority {
     pub fn server(&self, name: &str, names: &[&str], addresses: &[IpAddr]) -> Result<()> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names)?;
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
         params.distinguished_name.push(DnType::CommonName, name);
         let addresses = addresses.iter().map(|address| SanType::IpAddress(*address));
         params.subject_alt_names.extend(addresses);

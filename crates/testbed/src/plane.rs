@@ -51,11 +51,15 @@ pub struct NodeTimers {
 
 impl NodeTimers {
     /// What Kubernetes does by itself.
-    pub const KUBERNETES_DEFAULT: NodeTimers =
-        NodeTimers { unreachable_after_seconds: 50, evict_after_seconds: 300 };
+    pub const KUBERNETES_DEFAULT: NodeTimers = NodeTimers {
+        unreachable_after_seconds: 50,
+        evict_after_seconds: 300,
+    };
     /// Short, so that tests of node failures take seconds.
-    pub const SHORT: NodeTimers =
-        NodeTimers { unreachable_after_seconds: 8, evict_after_seconds: 10 };
+    pub const SHORT: NodeTimers = NodeTimers {
+        unreachable_after_seconds: 8,
+        evict_after_seconds: 10,
+    };
 
     /// How often a node must give a sign of life to be safe from these timers.
     pub fn heartbeat_seconds(self) -> u32 {
@@ -87,9 +91,18 @@ impl Plane {
     pub fn prepare(&self) -> Result<Authority> {
         let pki = self.pki();
         let authority = Authority::create(&pki)?;
-        let names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+        let names = [
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+        ];
         let loopback = IpAddr::from([127, 0, 0, 1]);
-        authority.server("apiserver", &names, &[loopback, FIRST_SERVICE_ADDRESS, self.address])?;
+        authority.server(
+            "apiserver",
+            &names,
+            &[loopback, FIRST_SERVICE_ADDRESS, self.address],
+        )?;
         authority.client("admin", "admin", Some("system:masters"))?;
         for component in ["kube-controller-manager", "kube-scheduler"] {
             authority.client(component, &format!("system:{component}"), None)?;
@@ -135,7 +148,10 @@ impl Plane {
     pub fn load(dir: &Path) -> Result<Plane> {
         let path = dir.join("plane.json");
         let text = fs::read(&path).with_context(|| {
-            format!("no testbed is up here: there is no {}; `testbed up` starts one", path.display())
+            format!(
+                "no testbed is up here: there is no {}; `testbed up` starts one",
+                path.display()
+            )
         })?;
         serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))
     }
@@ -181,12 +197,18 @@ impl Plane {
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_ports.0),
             format!("--service-cluster-ip-range={SERVICE_RANGE}"),
             format!("--bind-address={}", self.address),
-            format!("--secure-port={}", self.api_ports.get(index).copied().unwrap_or_default()),
+            format!(
+                "--secure-port={}",
+                self.api_ports.get(index).copied().unwrap_or_default()
+            ),
             format!("--tls-cert-file={}", pki("apiserver.crt")),
             format!("--tls-private-key-file={}", pki("apiserver.key")),
             format!("--client-ca-file={}", pki("ca.crt")),
             format!("--service-account-key-file={}", pki("service-accounts.pub")),
-            format!("--service-account-signing-key-file={}", pki("service-accounts.key")),
+            format!(
+                "--service-account-signing-key-file={}",
+                pki("service-accounts.key")
+            ),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             "--authorization-mode=Node,RBAC".to_owned(),
             "--enable-admission-plugins=NodeRestriction".to_owned(),
@@ -213,7 +235,10 @@ impl Plane {
         let unreachable_after = self.timers.unreachable_after_seconds;
         vec![
             format!("--kubeconfig={}", pki("kube-controller-manager.kubeconfig")),
-            format!("--service-account-private-key-file={}", pki("service-accounts.key")),
+            format!(
+                "--service-account-private-key-file={}",
+                pki("service-accounts.key")
+            ),
             format!("--root-ca-file={}", pki("ca.crt")),
             "--use-service-account-credentials".to_owned(),
             "--leader-elect=false".to_owned(),

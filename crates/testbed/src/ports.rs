@@ -32,7 +32,10 @@ impl Port {
                 .with_context(|| format!("failed to open {}", path.display()))?;
             let reserved = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
             if reserved && TcpListener::bind(("127.0.0.1", number)).is_ok() {
-                return Ok(Port { number, _reservation: file });
+                return Ok(Port {
+                    number,
+                    _reservation: file,
+                });
             }
         }
         bail!("no free port between {} and {}", RANGE.start, RANGE.end)

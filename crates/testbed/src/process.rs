@@ -73,8 +73,12 @@ impl Process {
 
     /// The names of all recorded programs.
     pub fn recorded_names(dir: &Path) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(dir.join("pids")) else { return Vec::new() };
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let Ok(entries) = fs::read_dir(dir.join("pids")) else {
+            return Vec::new();
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
         let mut names: Vec<String> = names.collect();
         names.sort();
         names
@@ -131,7 +135,9 @@ impl Process {
 /// Stops the recorded program of that name, if it runs, and forgets it.
 pub fn stop_recorded(dir: &Path, name: &str, grace: Duration) -> Result<()> {
     if let Some(process) = Process::recorded(dir, name) {
-        process.stop(grace).with_context(|| format!("failed to stop {name}"))?;
+        process
+            .stop(grace)
+            .with_context(|| format!("failed to stop {name}"))?;
     }
     forget(dir, name)
 }
@@ -169,7 +175,10 @@ fn prepare(dir: &Path, spec: &Spec, lifetime: Lifetime) -> Result<Command> {
     }
     if let Some(namespace) = &spec.namespace {
         // Not `ip netns exec`: it mounts another /sys, which hides the cgroups from the kubelet.
-        words.extend(["nsenter".to_owned(), format!("--net=/run/netns/{namespace}")]);
+        words.extend([
+            "nsenter".to_owned(),
+            format!("--net=/run/netns/{namespace}"),
+        ]);
     }
     words.push(spec.program.to_string_lossy().into_owned());
     words.extend(spec.arguments.iter().cloned());
@@ -265,7 +274,10 @@ mod tests {
     #[test]
     fn a_record_whose_pid_belongs_to_somebody_else_counts_as_ended() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let stale = Process { pid: own, started: 1 };
+        let stale = Process {
+            pid: own,
+            started: 1,
+        };
         assert!(!stale.alive());
         stale.signal(Signal::KILL);
     }

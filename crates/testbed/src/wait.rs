@@ -11,11 +11,14 @@ const PAUSE: Duration = Duration::from_millis(200);
 ///
 /// An error of `look` counts as "not yet": while a cluster is being broken on purpose, requests
 /// fail. The last error is part of the failure.
-pub async fn eventually<T>(
+pub async fn eventually<T, Looking>(
     what: &str,
     limit: Duration,
-    mut look: impl AsyncFnMut() -> Result<Option<T>>,
-) -> Result<T> {
+    mut look: impl FnMut() -> Looking,
+) -> Result<T>
+where
+    Looking: Future<Output = Result<Option<T>>>,
+{
     let begin = Instant::now();
     let mut last_error = None;
     while begin.elapsed() < limit {
@@ -41,8 +44,11 @@ mod tests {
     #[tokio::test]
     async fn a_wait_that_ends_in_vain_names_what_it_waited_for_and_the_last_error() {
         let limit = Duration::from_millis(10);
-        let failure = eventually::<()>("the cow flies", limit, async || bail!("no wings")).await;
+        let failure = eventually::<(), _>("the cow flies", limit, async || bail!("no wings")).await;
         let text = format!("{:#}", failure.unwrap_err());
-        assert!(text.contains("the cow flies") && text.contains("no wings"), "{text}");
+        assert!(
+            text.contains("the cow flies") && text.contains("no wings"),
+            "{text}"
+        );
     }
 }

@@ -27,7 +27,10 @@ impl Behaviour {
         let last = image.rsplit('/').next().unwrap_or(image);
         let last = last.split('@').next().unwrap_or(last);
         let (name, tag) = last.split_once(':').unwrap_or((last, ""));
-        [name, tag].into_iter().find_map(Behaviour::of_word).unwrap_or(Behaviour::Normal)
+        [name, tag]
+            .into_iter()
+            .find_map(Behaviour::of_word)
+            .unwrap_or(Behaviour::Normal)
     }
 
     fn of_word(word: &str) -> Option<Behaviour> {
@@ -52,8 +55,17 @@ mod tests {
     #[test]
     fn the_name_or_the_tag_of_an_image_decides_what_it_does() {
         assert_eq!(Behaviour::of("fake/crash"), Behaviour::Crash);
-        assert_eq!(Behaviour::of("registry.example:5000/app:missing"), Behaviour::Missing);
-        assert_eq!(Behaviour::of("app:slow-5"), Behaviour::Slow(Duration::from_secs(5)));
-        assert_eq!(Behaviour::of("registry.example/postgres:16"), Behaviour::Normal);
+        assert_eq!(
+            Behaviour::of("registry.example:5000/app:missing"),
+            Behaviour::Missing
+        );
+        assert_eq!(
+            Behaviour::of("app:slow-5"),
+            Behaviour::Slow(Duration::from_secs(5))
+        );
+        assert_eq!(
+            Behaviour::of("registry.example/postgres:16"),
+            Behaviour::Normal
+        );
     }
 }

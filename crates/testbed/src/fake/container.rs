@@ -57,7 +57,9 @@ impl Container {
             image: status.image.clone(),
             resources: resources(spec),
             starts: u32::try_from(status.restart_count).ok()?.saturating_add(1),
-            state: State::Running { since: running.started_at.as_ref()?.0 },
+            state: State::Running {
+                since: running.started_at.as_ref()?.0,
+            },
             last_end: None,
         })
     }
@@ -94,7 +96,9 @@ impl Container {
         };
         self.last_end = Some((exit_code, now));
         self.state = match restarts_always {
-            true => State::BackOff { until: now + back_off(self.starts) },
+            true => State::BackOff {
+                until: now + back_off(self.starts),
+            },
             false => State::Ended,
         };
     }
@@ -154,9 +158,10 @@ impl Container {
             State::PullFailed { since } if *since + PULL_ERROR > now => {
                 waiting("ErrImagePull", &format!("image {} not found", self.image))
             }
-            State::PullFailed { .. } => {
-                waiting("ImagePullBackOff", &format!("Back-off pulling image {:?}", self.image))
-            }
+            State::PullFailed { .. } => waiting(
+                "ImagePullBackOff",
+                &format!("Back-off pulling image {:?}", self.image),
+            ),
             State::BackOff { .. } => waiting("CrashLoopBackOff", "back-off restarting container"),
             State::Ended => ended(self.last_end.unwrap_or((0, now))),
         };

@@ -55,8 +55,13 @@ impl FakeNodes {
             next_address: AtomicU32::new(1),
         });
         let (kubeconfig, simulated) = (kubeconfig.to_owned(), Arc::clone(&shared));
-        let work = Background::start("fake nodes", async move || simulate(kubeconfig, simulated).await)?;
-        Ok(FakeNodes { shared, _work: work })
+        let work = Background::start("fake nodes", async move || {
+            simulate(kubeconfig, simulated).await
+        })?;
+        Ok(FakeNodes {
+            shared,
+            _work: work,
+        })
     }
 
     /// The names of the nodes.
@@ -96,7 +101,11 @@ async fn simulate(kubeconfig: PathBuf, shared: Arc<Shared>) -> Result<()> {
     let client = client::from_kubeconfig(&kubeconfig).await?;
     for index in 0..shared.count {
         node::register(&client, index).await?;
-        tokio::spawn(keep_alive(client.clone(), Arc::clone(&shared), node::name(index)));
+        tokio::spawn(keep_alive(
+            client.clone(),
+            Arc::clone(&shared),
+            node::name(index),
+        ));
     }
     follow_pods(client, shared).await
 }
@@ -119,8 +128,9 @@ async fn follow_pods(client: Client, shared: Arc<Shared>) -> Result<()> {
     let pods: Api<Pod> = Api::all(client.clone());
     let mut lives: HashMap<String, watch::Sender<Pod>> = HashMap::new();
     let mut listed: BTreeSet<String> = BTreeSet::new();
-    let mut events =
-        watcher::watcher(pods, watcher::Config::default()).map_err(anyhow::Error::from).boxed();
+    let mut events = watcher::watcher(pods, watcher::Config::default())
+        .map_err(anyhow::Error::from)
+        .boxed();
     while let Some(event) = events.next().await {
         match event {
             Ok(Event::Init) => listed.clear(),
@@ -146,7 +156,11 @@ fn tend(
     lives: &mut HashMap<String, watch::Sender<Pod>>,
     pod: Pod,
 ) {
-    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+    let node = pod
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.node_name.clone())
+        .unwrap_or_default();
     let Some(uid) = pod.uid() else { return };
     if !node.starts_with("fake-") {
         return;
@@ -172,13 +186,18 @@ async fn live(client: Client, shared: Arc<Shared>, node: String, mut latest: wat
             match act(&client, &pod, &mut life).await {
                 Ok(pause) => pause,
                 Err(error) => {
-                    say(&format!("fake node {node}, pod {}: {error:#}", pod.name_any()));
+                    say(&format!(
+                        "fake node {node}, pod {}: {error:#}",
+                        pod.name_any()
+                    ));
                     Some(Duration::from_millis(500))
                 }
             }
         };
         let changed = match pause {
-            Some(pause) => tokio::time::timeout(pause, latest.changed()).await.unwrap_or(Ok(())),
+            Some(pause) => tokio::time::timeout(pause, latest.changed())
+                .await
+                .unwrap_or(Ok(())),
             None => latest.changed().await,
         };
         if changed.is_err() {
@@ -189,25 +208,32 @@ async fn live(client: Client, shared: Arc<Shared>, node: String, mut latest: wat
 
 /// Takes steps until there is nothing to do but to wait.
 async fn act(client: &Client, pod: &Pod, life: &mut Life) -> Result<Option<Duration>> {
-    let pods: Api<Pod> =
-        Api::namespaced(client.clone(), pod.metadata.namespace.as_deref().unwrap_or("default"));
+    let pods: Api<Pod> = Api::namespaced(
+        client.clone(),
+        pod.metadata.namespace.as_deref().unwrap_or("default"),
+    );
     loop {
         match life.next(pod, Timestamp::now()) {
             Step::Wait(pause) => return Ok(pause),
             Step::Report(status) => {
                 let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
                 let parameters = PatchParams::default();
-                let answer =
-                    pods.patch_status(&pod.name_any(), &parameters, &Patch::Strategic(patch)).await;
+                let answer = pods
+                    .patch_status(&pod.name_any(), &parameters, &Patch::Strategic(patch))
+                    .await;
                 if let Err(error) = unless_gone(answer) {
                     life.forget_report();
                     return Err(error);
                 }
             }
             Step::Remove => {
-                let precondition = Preconditions { uid: pod.uid(), resource_version: None };
-                let parameters =
-                    DeleteParams::default().grace_period(0).preconditions(precondition);
+                let precondition = Preconditions {
+                    uid: pod.uid(),
+                    resource_version: None,
+                };
+                let parameters = DeleteParams::default()
+                    .grace_period(0)
+                    .preconditions(precondition);
                 let answer = pods.delete(&pod.name_any(), &parameters).await;
                 if let Err(error) = unless_gone(answer) {
                     life.not_removed();

@@ -63,7 +63,10 @@ pub async fn renew_lease(client: &Client, node: &str, beat_seconds: u32) -> Resu
 /// Says that the node is well. Needed at the start and after others have called it lost.
 pub async fn report_ready(client: &Client, node: &str) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let known = nodes.get(node).await.with_context(|| format!("failed to read node {node}"))?;
+    let known = nodes
+        .get(node)
+        .await
+        .with_context(|| format!("failed to read node {node}"))?;
     if crate::client::node_is_ready(&known) {
         return Ok(());
     }

@@ -60,7 +60,9 @@ impl Life {
             if self.ignores_deletion(pod) && deleted.0 > now {
                 return Step::Wait(Some(until(deleted.0, now)));
             }
-            self.containers.values_mut().for_each(|container| container.end(now));
+            self.containers
+                .values_mut()
+                .for_each(|container| container.end(now));
         } else {
             self.run(pod, now);
         }
@@ -73,7 +75,10 @@ impl Life {
             self.removed = true;
             return Step::Remove;
         }
-        let changes = self.containers.values().filter_map(|container| container.next_change(now));
+        let changes = self
+            .containers
+            .values()
+            .filter_map(|container| container.next_change(now));
         Step::Wait(changes.min().map(|when| until(when, now)))
     }
 
@@ -146,7 +151,10 @@ impl Life {
 
     fn conditions(&mut self, pod: &Pod, now: Timestamp) -> Vec<Value> {
         let all_ready = !self.containers.is_empty()
-            && self.containers.values().all(|container| container.ready(now));
+            && self
+                .containers
+                .values()
+                .all(|container| container.ready(now));
         let gates_open = readiness_gates_open(pod);
         let reason = match (all_ready, gates_open) {
             (false, _) => Some("ContainersNotReady"),
@@ -175,18 +183,29 @@ impl Life {
 
 /// Whether everybody who has a say in the pod's readiness has said yes.
 fn readiness_gates_open(pod: &Pod) -> bool {
-    let conditions: Vec<_> =
-        pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).collect();
-    let mut gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    let conditions: Vec<_> = pod
+        .status
+        .iter()
+        .flat_map(|status| status.conditions.iter().flatten())
+        .collect();
+    let mut gates = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.readiness_gates.iter().flatten());
     gates.all(|gate| {
-        let mut own = conditions.iter().filter(|one| one.type_ == gate.condition_type);
+        let mut own = conditions
+            .iter()
+            .filter(|one| one.type_ == gate.condition_type);
         own.any(|condition| condition.status == "True")
     })
 }
 
 /// Init containers are taken to have done their work at once.
 fn completed_init_containers(pod: &Pod, uid: &str, at: Timestamp) -> Vec<Value> {
-    let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let containers = pod
+        .spec
+        .iter()
+        .flat_map(|spec| spec.init_containers.iter().flatten());
     let entry = |container: &k8s_openapi::api::core::v1::Container| {
         let sidecar = container.restart_policy.as_deref() == Some("Always");
         let id = format!("fake://{uid}/{}/1", container.name);
@@ -204,5 +223,7 @@ fn completed_init_containers(pod: &Pod, uid: &str, at: Timestamp) -> Vec<Value> 
 }
 
 fn until(when: Timestamp, now: Timestamp) -> Duration {
-    when.duration_since(now).try_into().unwrap_or(Duration::ZERO)
+    when.duration_since(now)
+        .try_into()
+        .unwrap_or(Duration::ZERO)
 }

@@ -23,9 +23,24 @@ pub struct Class {
 
 /// All classes: the default one follows its pod to any node and can grow.
 pub const CLASSES: [Class; 3] = [
-    Class { name: "shared", node_bound: false, expandable: true, default: true },
-    Class { name: "fixed", node_bound: false, expandable: false, default: false },
-    Class { name: "local", node_bound: true, expandable: false, default: false },
+    Class {
+        name: "shared",
+        node_bound: false,
+        expandable: true,
+        default: true,
+    },
+    Class {
+        name: "fixed",
+        node_bound: false,
+        expandable: false,
+        default: false,
+    },
+    Class {
+        name: "local",
+        node_bound: true,
+        expandable: false,
+        default: false,
+    },
 ];
 
 impl Class {
@@ -39,7 +54,11 @@ impl Class {
 pub async fn install(client: &Client) -> Result<()> {
     let api: Api<StorageClass> = Api::all(client.clone());
     for class in CLASSES {
-        let mode = if class.node_bound { "WaitForFirstConsumer" } else { "Immediate" };
+        let mode = if class.node_bound {
+            "WaitForFirstConsumer"
+        } else {
+            "Immediate"
+        };
         let object = json!({
             "apiVersion": "storage.k8s.io/v1",
             "kind": "StorageClass",
@@ -51,9 +70,13 @@ pub async fn install(client: &Client) -> Result<()> {
             "volumeBindingMode": mode,
             "allowVolumeExpansion": class.expandable,
         });
-        api.patch(class.name, &PatchParams::apply("testbed").force(), &Patch::Apply(&object))
-            .await
-            .with_context(|| format!("failed to create storage class {}", class.name))?;
+        api.patch(
+            class.name,
+            &PatchParams::apply("testbed").force(),
+            &Patch::Apply(&object),
+        )
+        .await
+        .with_context(|| format!("failed to create storage class {}", class.name))?;
     }
     Ok(())
 }

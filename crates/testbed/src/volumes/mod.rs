@@ -56,10 +56,14 @@ pub async fn serve(kubeconfig: &Path, backing: Backing) -> Result<()> {
     let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
     let settings = watcher::Config::default;
-    let mut claims =
-        watcher(claims, settings()).default_backoff().applied_objects().boxed();
-    let mut volumes =
-        watcher(volumes, settings()).default_backoff().applied_objects().boxed();
+    let mut claims = watcher(claims, settings())
+        .default_backoff()
+        .applied_objects()
+        .boxed();
+    let mut volumes = watcher(volumes, settings())
+        .default_backoff()
+        .applied_objects()
+        .boxed();
     loop {
         tokio::select! {
             Some(claim) = claims.next() => if let Ok(claim) = claim {
@@ -74,35 +78,49 @@ pub async fn serve(kubeconfig: &Path, backing: Backing) -> Result<()> {
 }
 
 async fn serve_claim(client: Client, backing: Backing, claim: PersistentVolumeClaim) {
-    let what = format!("claim {}/{}", claim.namespace().unwrap_or_default(), claim.name_any());
-    let work = async || {
-        let Some(class) = class_of(&claim) else { return Ok(()) };
-        if claim.metadata.deletion_timestamp.is_some() {
-            return Ok(());
-        }
-        let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
-        match phase {
-            Some("Bound") if class.expandable => expand(&client, &claim).await,
-            Some("Bound") => Ok(()),
-            _ => provision(&client, &backing, class, &claim).await,
-        }
-    };
-    retry(&what, work).await;
+    let what = format!(
+        "claim {}/{}",
+        claim.namespace().unwrap_or_default(),
+        claim.name_any()
+    );
+    retry(&what, || follow_claim(&client, &backing, &claim)).await;
 }
 
 async fn serve_volume(client: Client, volume: PersistentVolume) {
     let what = format!("volume {}", volume.name_any());
-    retry(&what, async || delete_if_released(&client, &volume).await).await;
+    retry(&what, || delete_if_released(&client, &volume)).await;
 }
 
 /// Tries a few times: requests fail while the API server is restarted on purpose.
-async fn retry(what: &str, work: impl AsyncFn() -> Result<()>) {
+async fn retry<Working: Future<Output = Result<()>>>(what: &str, work: impl Fn() -> Working) {
     for attempt in 1..=5 {
         match work().await {
             Ok(()) => return,
             Err(error) => say(&format!("{what}, attempt {attempt}: {error:#}")),
         }
         tokio::time::sleep(Duration::from_secs(attempt)).await;
+    }
+}
+
+async fn follow_claim(
+    client: &Client,
+    backing: &Backing,
+    claim: &PersistentVolumeClaim,
+) -> Result<()> {
+    let Some(class) = class_of(claim) else {
+        return Ok(());
+    };
+    if claim.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    match claim
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+    {
+        Some("Bound") if class.expandable => expand(client, claim).await,
+        Some("Bound") => Ok(()),
+        _ => provision(client, backing, class, claim).await,
     }
 }
 
@@ -175,21 +193,31 @@ fn only_on(node: &str) -> Value {
 fn requested(claim: &PersistentVolumeClaim) -> String {
     let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     let requests = resources.and_then(|resources| resources.requests.as_ref());
-    requests.and_then(|all| all.get("storage")).map_or_else(|| "1Gi".into(), |q| q.0.clone())
+    requests
+        .and_then(|all| all.get("storage"))
+        .map_or_else(|| "1Gi".into(), |q| q.0.clone())
 }
 
 /// Grows the volume, then says so in the claim, in the order an external resizer does.
 async fn expand(client: &Client, claim: &PersistentVolumeClaim) -> Result<()> {
     let wanted = requested(claim);
-    let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref());
-    let Some(has) = capacity.and_then(|all| all.get("storage")) else { return Ok(()) };
+    let capacity = claim
+        .status
+        .as_ref()
+        .and_then(|status| status.capacity.as_ref());
+    let Some(has) = capacity.and_then(|all| all.get("storage")) else {
+        return Ok(());
+    };
     if quantity::bytes(&wanted) <= quantity::bytes(&has.0) {
         return Ok(());
     }
     let namespace = claim.namespace().unwrap_or_default();
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &namespace);
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
-    let volume = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone());
+    let volume = claim
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.volume_name.clone());
     let volume = volume.context("a bound claim without volume")?;
     let (name, parameters) = (claim.name_any(), PatchParams::default());
     let began = json!({"status": {
@@ -198,19 +226,35 @@ async fn expand(client: &Client, claim: &PersistentVolumeClaim) -> Result<()> {
         "conditions": [{"type": "Resizing", "status": "True",
             "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}],
     }});
-    claims.patch_status(&name, &parameters, &Patch::Merge(began)).await?;
+    claims
+        .patch_status(&name, &parameters, &Patch::Merge(began))
+        .await?;
     let grown = json!({"spec": {"capacity": {"storage": wanted}}});
-    volumes.patch(&volume, &parameters, &Patch::Merge(grown)).await?;
+    volumes
+        .patch(&volume, &parameters, &Patch::Merge(grown))
+        .await?;
     let done = json!({"status": {"capacity": {"storage": wanted},
         "allocatedResourceStatuses": null, "conditions": null}});
-    claims.patch_status(&name, &parameters, &Patch::Merge(done)).await?;
+    claims
+        .patch_status(&name, &parameters, &Patch::Merge(done))
+        .await?;
     Ok(())
 }
 
 async fn delete_if_released(client: &Client, volume: &PersistentVolume) -> Result<()> {
-    let ours = volume.annotations().get(PROVISIONED_BY).is_some_and(|by| by == PROVISIONER);
-    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
-    let Some(spec) = volume.spec.as_ref().filter(|_| ours && phase == Some("Released")) else {
+    let ours = volume
+        .annotations()
+        .get(PROVISIONED_BY)
+        .is_some_and(|by| by == PROVISIONER);
+    let phase = volume
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    let Some(spec) = volume
+        .spec
+        .as_ref()
+        .filter(|_| ours && phase == Some("Released"))
+    else {
         return Ok(());
     };
     if spec.persistent_volume_reclaim_policy.as_deref() != Some("Delete") {
@@ -221,7 +265,10 @@ async fn delete_if_released(client: &Client, volume: &PersistentVolume) -> Resul
         crate::cache::remove_tree(Path::new(path))?;
     }
     let volumes: Api<PersistentVolume> = Api::all(client.clone());
-    match volumes.delete(&volume.name_any(), &DeleteParams::default()).await {
+    match volumes
+        .delete(&volume.name_any(), &DeleteParams::default())
+        .await
+    {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         answer => answer.map(|_| ()).context("failed to delete the volume"),
     }

@@ -2,7 +2,9 @@
 
 /// The number of bytes of a quantity such as `1Gi` or `500M`; none if it is not one.
 pub fn bytes(quantity: &str) -> Option<f64> {
-    let split = quantity.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(quantity.len());
+    let split = quantity
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(quantity.len());
     let (number, unit) = quantity.split_at(split);
     let factor = match unit {
         "" => 1.0,
