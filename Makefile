@@ -1,0 +1,39 @@
+# `make` or `make help` lists what there is. Each target's line of help stands behind its `##`.
+#
+# The parts live in make/*.mk: tools (what is fetched and where it is kept), lint, docs, image, and
+# testbed (a real Kubernetes on this machine, for test-api and e2e).
+
+.DEFAULT_GOAL := help
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-builtin-rules
+
+CARGO ?= cargo
+# In CI the lock file is the truth; at home cargo may bring it up to date.
+LOCKED := $(if $(CI),--locked)
+# Where tools and the parts of the testbed are kept between runs, outside of the checkout.
+ENSEMBLE_CACHE ?= $(HOME)/.cache/ensemble
+export ENSEMBLE_CACHE
+
+.PHONY: help
+help: ## list the targets
+	@echo 'usage: make TARGET'
+	@echo
+	@cat $(MAKEFILE_LIST) \
+		| sed -nE 's/^([a-z][a-z0-9-]*):.*## (.*)$$/\1\t\2/p' \
+		| sort -u \
+		| awk -F '\t' '{ printf "  %-14s %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: ## build the `ensemble` binary, optimised, in target/release
+	$(CARGO) build --release $(LOCKED) -p ensemble-cli
+
+.PHONY: test
+test: ## all tests that need Rust alone: no root, no cluster, no network
+	$(CARGO) test --workspace $(LOCKED) --no-fail-fast
+
+.PHONY: bench
+bench: ## benchmarks of the planner and the simulated API server
+	$(CARGO) bench --workspace $(LOCKED) --benches
+
+-include make/*.mk
