@@ -290,13 +290,6 @@ reasons! {
         "The newest state is seen.",
         "Nothing."
     }
-    NodesUnknown {
-        stalls: false,
-        "Nodes cannot be read.",
-        "The controller runs without cluster-scoped rights: whether a node is gone cannot be told, so nothing is ever taken as proven down by its node.",
-        "Rights to read nodes are granted.",
-        "Optional: `ensemble install` without `--namespace`."
-    }
     Deleting {
         stalls: false,
         "The Ensemble is being deleted.",

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Stable members on their own volumes that are created, scaled, rolled, rolled back and repaired,
 /// with a status that says at every moment what is happening and what it waits for.
-#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "ensemble.dev",
     version = "v1alpha1",

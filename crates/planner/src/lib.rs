@@ -22,6 +22,7 @@ pub mod write;
 pub use plan::{Plan, plan};
 pub use safety::{Letting, Permit, Refusal, Safety, Warrant, confirm};
 pub use snapshot::Snapshot;
+pub use steps::prepare::{Pull, pull_state};
 pub use time::Time;
 pub use write::Write;
 

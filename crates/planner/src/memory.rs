@@ -81,6 +81,8 @@ pub struct Memory {
     pub failures: BTreeMap<Key, Failure>,
     /// Names that somebody else has.
     pub taken: BTreeMap<Key, Taken>,
+    /// Uids of pods whose stored intent was refused on a fresh view: to be cleared.
+    pub cancelled: BTreeSet<String>,
     /// By revision: what the API server says of it.
     pub checks: BTreeMap<String, Check>,
     /// By revision and node: images pulled ahead.

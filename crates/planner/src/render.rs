@@ -312,7 +312,7 @@ pub fn prefetch(snap: &Snapshot, revision: &str, node: &str, images: &[String]) 
     let mut pod_spec = json!({
         "nodeName": node,
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
+        "terminationGracePeriodSeconds": 1,
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
         "containers": containers,

@@ -4,6 +4,7 @@ use crate::snapshot::Snapshot;
 use crate::view::RevisionView;
 use ensemble_api::labels;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
 /// FNV-1a, 64 bits: stable for ever, and good enough to name a handful of revisions.
 pub fn fnv64(bytes: &[u8]) -> u64 {
@@ -49,6 +50,8 @@ pub struct Revisions {
     pub number: i64,
     /// The name of the one that last reached everybody, if it is stored and another one.
     pub base: Option<String>,
+    /// Names of all of which the API server makes the same pod as of the target.
+    pub same: BTreeSet<String>,
 }
 
 impl Revisions {
@@ -64,7 +67,8 @@ impl Revisions {
         };
         let base = &snap.ensemble.status.current_revision;
         let base = (*base != target && snap.revisions.contains_key(base)).then(|| base.clone());
-        Self { target, stored, number, base }
+        let same = same_as(snap, &target);
+        Self { target, stored, number, base, same }
     }
 
     /// Whether the target is stored under the highest number.
@@ -75,9 +79,19 @@ impl Revisions {
     /// Whether a pod of that revision is what the spec asks for: the same, or one of which the API
     /// server makes the same pod.
     pub fn is_current(&self, revision: &str) -> bool {
-        let same_as = |r: &RevisionView| r.meta.annotations.get(labels::SAME_AS).cloned();
-        revision == self.target || self.stored.as_ref().and_then(same_as).as_deref() == Some(revision)
+        self.same.contains(revision)
     }
+}
+
+fn same_as(snap: &Snapshot, target: &str) -> BTreeSet<String> {
+    let mut same = BTreeSet::from([target.to_owned()]);
+    let mut next = Some(target.to_owned());
+    while let Some(name) = next {
+        let stored = snap.revisions.get(&name);
+        let link = stored.and_then(|r| r.meta.annotations.get(labels::SAME_AS)).cloned();
+        next = link.filter(|l| same.insert(l.clone()));
+    }
+    same
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub type Nodes = BTreeMap<String, NodeView>;
 
 /// One ensemble's world, as known now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// The time by our clock.
     pub now: Time,

@@ -103,7 +103,7 @@ impl Meta {
 }
 
 /// The Ensemble itself.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EnsembleView {
     /// Metadata.
     pub meta: Meta,

@@ -1,0 +1,151 @@
+//! Calls to the API server: what is asked, and what comes back.
+//!
+//! A call can only be made inside this crate, from a harmless write, a warrant or a letting. The
+//! driver sends it as it is; it adds nothing and retries nothing.
+
+use ensemble_api::labels;
+use ensemble_planner::memory::Kind;
+use ensemble_planner::safety::How;
+use ensemble_planner::view::Pinned;
+use ensemble_planner::{Letting, Warrant};
+use serde_json::{Value, json};
+
+/// Names one call, so that its outcome finds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallId(pub u64);
+
+/// What is asked of the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verb {
+    /// POST the body. `dry_run` asks for `dryRun=All&fieldValidation=Strict`.
+    Create {
+        /// Nothing is stored.
+        dry_run: bool,
+    },
+    /// PATCH with a JSON merge patch. The body carries uid and resourceVersion.
+    MergePatch,
+    /// PATCH the status subresource with a JSON merge patch. The body carries resourceVersion.
+    MergePatchStatus,
+    /// PUT the status subresource. The body carries resourceVersion.
+    ReplaceStatus,
+    /// DELETE with the body as DeleteOptions, which carry preconditions.
+    Delete,
+    /// POST pods/eviction, whose deleteOptions carry preconditions.
+    Evict,
+    /// GET one object.
+    Get,
+    /// LIST pods of the ensemble by [`ApiCall::selector`], straight from the store (no
+    /// resourceVersion parameter).
+    List,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiCall {
+    verb: Verb,
+    kind: Kind,
+    namespace: String,
+    name: String,
+    body: Value,
+}
+
+impl ApiCall {
+    /// What is asked.
+    pub fn verb(&self) -> &Verb {
+        &self.verb
+    }
+
+    /// Of which kind of object.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// In which namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Of which object. For [`Verb::List`] it is the ensemble's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// With which body.
+    pub fn body(&self) -> &Value {
+        &self.body
+    }
+
+    /// The label selector of a [`Verb::List`].
+    pub fn selector(&self) -> String {
+        format!("{}={}", labels::ENSEMBLE, self.name)
+    }
+
+    pub(crate) fn new(verb: Verb, kind: Kind, namespace: &str, name: &str, body: Value) -> Self {
+        Self { verb, kind, namespace: namespace.into(), name: name.into(), body }
+    }
+
+    /// Disrupts a member, by warrant.
+    pub(crate) fn disrupt(namespace: &str, warrant: Warrant) -> Self {
+        let pod = warrant.pod();
+        let options = delete_options(pod);
+        match warrant.how() {
+            How::Delete => Self::new(Verb::Delete, Kind::Pod, namespace, &pod.name, options),
+            How::Evict => {
+                let body = json!({
+                    "apiVersion": "policy/v1",
+                    "kind": "Eviction",
+                    "metadata": {"name": pod.name, "namespace": namespace},
+                    "deleteOptions": options,
+                });
+                Self::new(Verb::Evict, Kind::Pod, namespace, &pod.name, body)
+            }
+        }
+    }
+
+    /// Lets a claim go, by letting.
+    pub(crate) fn let_go(namespace: &str, letting: Letting) -> Self {
+        let claim = letting.claim();
+        let options = delete_options(claim);
+        Self::new(Verb::Delete, Kind::Claim, namespace, &claim.name, options)
+    }
+
+    /// Deletes something that holds no data and that nobody uses.
+    pub(crate) fn discard(kind: Kind, namespace: &str, pin: &Pinned) -> Self {
+        Self::new(Verb::Delete, kind, namespace, &pin.name, delete_options(pin))
+    }
+}
+
+fn delete_options(pin: &Pinned) -> Value {
+    let mut preconditions = json!({"resourceVersion": pin.resource_version});
+    if !ensemble_planner::mutants::is_off("delete-by-uid") {
+        preconditions["uid"] = pin.uid.clone().into();
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": preconditions,
+    })
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was done; the object, list or Status in the answer.
+    Done(Value),
+    /// It was refused: the API server's Status.
+    Refused(ApiError),
+    /// Nobody knows whether it was done: no answer, or a broken one.
+    Unknown(String),
+}
+
+/// The API server's refusal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiError {
+    /// The HTTP code.
+    pub code: u16,
+    /// The Status' reason: `AlreadyExists`, `Conflict`, `NotFound`, `Forbidden`, ...
+    pub reason: String,
+    /// The Status' message.
+    pub message: String,
+}

@@ -1,0 +1,446 @@
+//! The conductor: told what happens, it says what to do.
+
+use crate::call::{ApiCall, ApiError, CallId, Outcome, Verb};
+use crate::events::{self, Happening};
+use crate::fold::World;
+use crate::gate::Gate;
+use crate::outcome;
+use crate::{Input, Kind, Output, Time, WATCHED};
+use ensemble_api::status::{EnsembleStatus, Intent};
+use ensemble_api::{GROUP, Reason, Report, VERSION, labels};
+use ensemble_planner::memory::{Check, Key, Memory, Taken};
+use ensemble_planner::view::{Meta, PodView};
+use ensemble_planner::{Plan, Snapshot, Write, confirm, plan, render, safety};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What an outstanding call was for.
+#[derive(Debug)]
+enum Purpose {
+    Create,
+    Patch,
+    Discard { uid: String },
+    Check { revision: String },
+    Look,
+    Status { old: Box<EnsembleStatus>, new: Box<EnsembleStatus> },
+    Answer,
+    Confirm,
+    Disrupt { uid: String },
+    LetGo { uid: String },
+}
+
+#[derive(Debug)]
+struct Pending {
+    key: Key,
+    purpose: Purpose,
+}
+
+/// Conducts one ensemble.
+#[derive(Debug)]
+pub struct Conductor {
+    world: World,
+    lead: Option<i64>,
+    gate: Gate,
+    pending: BTreeMap<CallId, Pending>,
+    busy: BTreeSet<Key>,
+    next_call: u64,
+    published: Option<Arc<Report>>,
+    complained: Option<String>,
+}
+
+impl Conductor {
+    /// A conductor for the Ensemble of that name, which knows nothing yet.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        let mut world = World::default();
+        world.snap.ensemble.namespace = namespace.to_owned();
+        world.snap.ensemble.meta.pin.name = name.to_owned();
+        Self {
+            world,
+            lead: None,
+            gate: Gate::default(),
+            pending: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            next_call: 0,
+            published: None,
+            complained: None,
+        }
+    }
+
+    /// Takes one input in and acts.
+    pub fn step(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        self.tell(now, input, out);
+        self.act(now, out);
+    }
+
+    /// Takes one input in. Several may be told before [`Conductor::act`].
+    pub fn tell(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        self.world.snap.now = now;
+        match &input {
+            Input::Applied(kind, object) => self.saw(*kind, object, false),
+            Input::Deleted(kind, object) => self.saw(*kind, object, true),
+            Input::Listed(kind, _) => self.gate.listed(*kind),
+            Input::Lead(lead) => self.lead = *lead,
+            Input::Nodes(_) | Input::Done(..) | Input::Tick => {}
+        }
+        self.world.take(&input);
+        if let Input::Done(id, outcome) = input {
+            self.world.remember(now);
+            self.done(now, id, outcome, out);
+        }
+    }
+
+    fn saw(&mut self, kind: Kind, object: &Value, gone: bool) {
+        let meta = Meta::read(object);
+        let pin = &meta.pin;
+        self.gate.saw(kind, &pin.resource_version, &pin.uid, gone || meta.deleting);
+        if !gone {
+            self.memory().taken.remove(&(kind, pin.name.clone()));
+        }
+    }
+
+    /// The snapshot, for a driver that explains or checks.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.world.snap
+    }
+
+    /// Whether the Ensemble exists.
+    pub fn present(&self) -> bool {
+        self.world.present
+    }
+
+    /// Plans and says what to do, if there is anything to plan and we lead.
+    pub fn act(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.world.remember(now);
+        let Some(epoch) = self.lead else { return };
+        self.world.snap.epoch = epoch;
+        let known = WATCHED.iter().all(|k| self.world.listed.contains(k));
+        if !known || !self.world.present {
+            return;
+        }
+        if let Some(unreadable) = &self.world.unreadable {
+            let text = unreadable.to_string();
+            return self.complain(text, out);
+        }
+        let lists = self.gate.to_list(now);
+        out.extend(lists.into_iter().map(Output::Relist));
+        self.world.snap.behind = self.gate.behind();
+        let overdue = self.note_lag(now);
+        if !self.world.snap.behind.is_empty() && !overdue {
+            out.extend(self.gate.wake_at().map(Output::Wake));
+            return;
+        }
+        self.carry_out(now, plan(&self.world.snap), out);
+    }
+
+    /// A view that stays behind is worth a word; nothing but that word is written meanwhile.
+    fn note_lag(&mut self, now: Time) -> bool {
+        let overdue = self.gate.overdue(now) && !self.world.snap.behind.is_empty();
+        let key = (Kind::Ensemble, "behind".to_owned());
+        let kinds = format!("the view of {:?} lags behind our own writes", self.world.snap.behind);
+        let memory = self.memory();
+        if overdue {
+            let before = memory.failures.get(&key).cloned();
+            let failure = outcome::failure(before.as_ref(), Reason::CacheBehind, kinds, now);
+            memory.failures.insert(key, failure);
+        } else {
+            memory.failures.remove(&key);
+        }
+        overdue
+    }
+
+    fn complain(&mut self, text: String, out: &mut Vec<Output>) {
+        if self.complained.as_ref() == Some(&text) {
+            return;
+        }
+        out.push(Output::Happened(Happening {
+            warning: true,
+            reason: Reason::Invalid.to_string(),
+            action: "Read".into(),
+            note: text.clone(),
+            member: None,
+        }));
+        self.complained = Some(text);
+    }
+
+    fn memory(&mut self) -> &mut Memory {
+        Arc::make_mut(&mut self.world.snap.memory)
+    }
+
+    fn carry_out(&mut self, now: Time, plan: Plan, out: &mut Vec<Output>) {
+        let Plan { writes, permits, lettings, report, wake_at } = plan;
+        // The permits are in the status to be stored; they are worth nothing before.
+        drop(permits);
+        let lagging = !self.world.snap.behind.is_empty();
+        for write in writes {
+            if !lagging || matches!(write, Write::Status(_)) {
+                self.send_write(write, out);
+            }
+        }
+        if !lagging {
+            self.confirm_intents(now, out);
+            for letting in lettings {
+                let uid = letting.claim().uid.clone();
+                let key = (Kind::Claim, letting.claim().name.clone());
+                let call = ApiCall::let_go(&self.world.snap.ensemble.namespace, letting);
+                self.send(key, Purpose::LetGo { uid }, call, out);
+            }
+        }
+        self.publish(report, out);
+        let wake = [wake_at, self.gate.wake_at()].into_iter().flatten().min();
+        // Never a wake-up call in the past: that would spin.
+        out.extend(wake.map(|at| Output::Wake(at.max(now.plus_ms(100)))));
+    }
+
+    fn publish(&mut self, report: Report, out: &mut Vec<Output>) {
+        if self.published.as_deref() != Some(&report) {
+            let report = Arc::new(report);
+            self.published = Some(report.clone());
+            out.push(Output::Publish(report));
+        }
+    }
+
+    fn send(&mut self, key: Key, purpose: Purpose, call: ApiCall, out: &mut Vec<Output>) {
+        if !self.busy.insert(key.clone()) {
+            return;
+        }
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        self.pending.insert(id, Pending { key, purpose });
+        out.push(Output::Call(id, call));
+    }
+
+    fn send_write(&mut self, write: Write, out: &mut Vec<Output>) {
+        let key = write.key();
+        let namespace = self.world.snap.ensemble.namespace.clone();
+        let (purpose, call) = match write {
+            Write::Create { kind, body } => {
+                let verb = Verb::Create { dry_run: false };
+                (Purpose::Create, ApiCall::new(verb, kind, &namespace, &key.1, body))
+            }
+            Write::Patch { kind, pin, mut body } => {
+                body["metadata"]["uid"] = pin.uid.into();
+                body["metadata"]["resourceVersion"] = pin.resource_version.into();
+                (Purpose::Patch, ApiCall::new(Verb::MergePatch, kind, &namespace, &pin.name, body))
+            }
+            Write::Discard { kind, pin } => {
+                let call = ApiCall::discard(kind, &namespace, &pin);
+                (Purpose::Discard { uid: pin.uid }, call)
+            }
+            Write::Check { revision, body } => {
+                let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                let verb = Verb::Create { dry_run: true };
+                let call = ApiCall::new(verb, Kind::Pod, &namespace, &name, body);
+                (Purpose::Check { revision }, call)
+            }
+            Write::Look { key } => {
+                (Purpose::Look, ApiCall::new(Verb::Get, key.0, &namespace, &key.1, Value::Null))
+            }
+            Write::Status(new) => self.status_call(&namespace, new),
+            Write::Answer { pin, body } => {
+                let body = json!({
+                    "metadata": {"resourceVersion": pin.resource_version},
+                    "status": body,
+                });
+                let verb = Verb::MergePatchStatus;
+                (Purpose::Answer, ApiCall::new(verb, Kind::Request, &namespace, &pin.name, body))
+            }
+        };
+        self.send(key, purpose, call, out);
+    }
+
+    fn status_call(&self, namespace: &str, new: Box<EnsembleStatus>) -> (Purpose, ApiCall) {
+        let view = &self.world.snap.ensemble;
+        let pin = &view.meta.pin;
+        let body = json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"),
+            "kind": "Ensemble",
+            "metadata": {
+                "name": pin.name,
+                "namespace": namespace,
+                "uid": pin.uid,
+                "resourceVersion": pin.resource_version,
+            },
+            "spec": *view.spec,
+            "status": *new,
+        });
+        let call = ApiCall::new(Verb::ReplaceStatus, Kind::Ensemble, namespace, &pin.name, body);
+        (Purpose::Status { old: Box::new(view.status.clone()), new }, call)
+    }
+
+    /// Intents of ours that are stored and not yet carried out: the pods are listed afresh first.
+    fn confirm_intents(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.intents_to_confirm(now).is_empty() {
+            return;
+        }
+        let snap = &self.world.snap;
+        let namespace = snap.ensemble.namespace.clone();
+        let call = ApiCall::new(Verb::List, Kind::Pod, &namespace, snap.name(), Value::Null);
+        self.send((Kind::Pod, "list".into()), Purpose::Confirm, call, out);
+    }
+
+    fn intents_to_confirm(&self, now: Time) -> Vec<Intent> {
+        let snap = &self.world.snap;
+        let ours = snap.ensemble.status.in_flight.iter().filter(|i| i.epoch == snap.epoch);
+        let live = ours.filter(|i| safety::intent_is_live(snap, i));
+        live.filter(|i| !snap.memory.cancelled.contains(&i.uid))
+            .filter(|i| {
+                let key = (Kind::Pod, i.member.clone());
+                let failed = snap.memory.failures.get(&key).is_some_and(|f| f.retry_at > now);
+                !failed && !self.busy.contains(&key)
+            })
+            .cloned()
+            .collect()
+    }
+
+    fn confirmed(&mut self, now: Time, list: &Value, out: &mut Vec<Output>) {
+        let mut fresh = self.world.snap.clone();
+        let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
+        if !ensemble_planner::mutants::is_off("live-confirmation") {
+            fresh.pods = items
+                .map(PodView::read)
+                .map(|pod| (pod.meta.pin.name.clone(), pod))
+                .collect();
+        }
+        for intent in self.intents_to_confirm(now) {
+            match confirm(&fresh, &intent) {
+                Ok(warrant) => {
+                    let call = ApiCall::disrupt(&fresh.ensemble.namespace, warrant);
+                    let key = (Kind::Pod, intent.member.clone());
+                    self.send(key, Purpose::Disrupt { uid: intent.uid }, call, out);
+                }
+                Err(refusal) => {
+                    let message = format!("{}: {}", refusal.predicate, refusal.observed);
+                    self.cancel(now, &intent.uid, &intent.member, refusal.reason, message);
+                }
+            }
+        }
+    }
+
+    fn cancel(&mut self, now: Time, uid: &str, member: &str, reason: Reason, message: String) {
+        self.memory().cancelled.insert(uid.to_owned());
+        self.fail(now, (Kind::Pod, member.to_owned()), reason, message);
+    }
+
+    fn fail(&mut self, now: Time, key: Key, reason: Reason, message: String) {
+        let memory = self.memory();
+        let failure = outcome::failure(memory.failures.get(&key), reason, message, now);
+        memory.failures.insert(key, failure);
+    }
+
+    fn done(&mut self, now: Time, id: CallId, outcome: Outcome, out: &mut Vec<Output>) {
+        let Some(Pending { key, purpose }) = self.pending.remove(&id) else { return };
+        self.busy.remove(&key);
+        match outcome {
+            Outcome::Done(object) => self.succeeded(now, key, purpose, object, out),
+            Outcome::Refused(error) => self.refused(now, key, purpose, error),
+            Outcome::Unknown(message) => self.unknown(now, key, purpose, message),
+        }
+    }
+
+    fn succeeded(
+        &mut self,
+        now: Time,
+        key: Key,
+        purpose: Purpose,
+        object: Value,
+        out: &mut Vec<Output>,
+    ) {
+        let meta = Meta::read(&object);
+        let version = &meta.pin.resource_version;
+        match purpose {
+            Purpose::Confirm => return self.confirmed(now, &object, out),
+            Purpose::Check { revision } => {
+                self.memory().failures.remove(&key);
+                let digest = render::digest(object);
+                self.memory().checks.insert(revision, Check::Passed(digest));
+                return;
+            }
+            Purpose::Look => return self.looked(now, key, &object),
+            Purpose::Create | Purpose::Patch => {
+                self.memory().taken.remove(&key);
+                self.gate.wrote(key.0, version, now);
+            }
+            Purpose::Answer => self.gate.wrote(Kind::Request, version, now),
+            Purpose::Status { old, new } => {
+                self.gate.wrote(Kind::Ensemble, version, now);
+                out.extend(events::between(&old, &new).into_iter().map(Output::Happened));
+            }
+            Purpose::Discard { uid } | Purpose::Disrupt { uid } | Purpose::LetGo { uid } => {
+                self.gate.told_to_go(key.0, &uid, now);
+            }
+        }
+        self.memory().failures.remove(&key);
+    }
+
+    fn refused(&mut self, now: Time, key: Key, purpose: Purpose, error: ApiError) {
+        let reason = outcome::classify(&error);
+        let gone = error.code == 404;
+        match purpose {
+            Purpose::Create if reason == Reason::NameTaken => self.name_taken(now, key),
+            Purpose::Look if gone => drop(self.memory().taken.remove(&key)),
+            Purpose::Check { revision } if error.code < 500 && error.code != 429 => {
+                let before = self.world.snap.memory.checks.get(&revision);
+                let before = match before {
+                    Some(Check::Refused(failure)) => Some(failure.clone()),
+                    _ => None,
+                };
+                let reason = if reason == Reason::CreateRefused { Reason::TemplateRefused } else { reason };
+                let mut failure = outcome::failure(before.as_ref(), reason, error.message, now);
+                // A quota or an account may be put right without a change of the template.
+                failure.retry_at = now.plus_ms(if failure.tries < 4 { 5_000 } else { 60_000 });
+                self.memory().checks.insert(revision, Check::Refused(failure));
+            }
+            Purpose::Disrupt { uid } if gone || reason == Reason::Conflict => {
+                // The pod changed or went since it was read: decide anew.
+                let member = key.1.clone();
+                self.cancel(now, &uid, &member, Reason::Conflict, error.message);
+            }
+            Purpose::Discard { .. } | Purpose::LetGo { .. } if gone => {}
+            _ => self.fail(now, key, reason, error.message),
+        }
+    }
+
+    /// Whether it was done can only be seen.
+    fn unknown(&mut self, now: Time, key: Key, purpose: Purpose, message: String) {
+        let writes = !matches!(purpose, Purpose::Look | Purpose::Confirm | Purpose::Check { .. });
+        if writes {
+            self.gate.unsure(key.0, now);
+        }
+        self.fail(now, key, Reason::ApiFailing, message);
+    }
+
+    /// Something of that name exists that our watch does not show: it is looked at.
+    fn name_taken(&mut self, now: Time, key: Key) {
+        let taken = Taken {
+            pin: Default::default(),
+            ours_by_owner: false,
+            since: now,
+            retry_at: now,
+        };
+        self.memory().taken.entry(key).or_insert(taken);
+    }
+
+    fn looked(&mut self, now: Time, key: Key, object: &Value) {
+        let meta = Meta::read(object);
+        let snap = &self.world.snap;
+        let owned = meta.controller.as_deref() == Some(snap.ensemble.uid());
+        let labelled = meta.label(labels::ENSEMBLE) == snap.name();
+        if labelled && (owned || meta.controller.is_none()) {
+            // Ours: the watch is about to show it.
+            self.memory().taken.remove(&key);
+            return self.fail(now, key, Reason::Conflict, "exists already and is ours".into());
+        }
+        let before = snap.memory.taken.get(&key).map(|t| t.since).unwrap_or(now);
+        let waited = (now.0 - before.0).clamp(1_000, 30_000);
+        let taken = Taken {
+            pin: meta.pin,
+            ours_by_owner: owned,
+            since: before,
+            retry_at: now.plus_ms(waited),
+        };
+        let memory = self.memory();
+        memory.failures.remove(&key);
+        memory.taken.insert(key, taken);
+    }
+}

@@ -1,0 +1,171 @@
+//! Folding what is told into the snapshot and into memory.
+
+use crate::{Input, Kind};
+use ensemble_api::labels;
+use ensemble_planner::memory::Memory;
+use ensemble_planner::view::{
+    BudgetView, ClaimView, EnsembleView, Meta, PodView, RequestView, RevisionView, ServiceView,
+    Unreadable,
+};
+use ensemble_planner::{Pull, Snapshot, Time, pull_state};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The world as told so far.
+#[derive(Debug, Default)]
+pub struct World {
+    /// What a plan is made from.
+    pub snap: Snapshot,
+    /// Whether the Ensemble exists.
+    pub present: bool,
+    /// Why the Ensemble cannot be read.
+    pub unreadable: Option<Unreadable>,
+    /// Kinds that were listed at least once.
+    pub listed: BTreeSet<Kind>,
+}
+
+impl World {
+    /// Takes one object in.
+    pub fn apply(&mut self, kind: Kind, object: &Value) {
+        let meta = Meta::read(object);
+        let name = meta.pin.name.clone();
+        let snap = &mut self.snap;
+        match kind {
+            Kind::Ensemble => self.apply_ensemble(object),
+            Kind::Pod => drop(snap.pods.insert(name, PodView::read(object))),
+            Kind::Claim => drop(snap.claims.insert(name, ClaimView::read(object))),
+            Kind::Revision => drop(snap.revisions.insert(name, RevisionView::read(object))),
+            Kind::Service => drop(snap.services.insert(name, ServiceView { meta })),
+            Kind::Budget => drop(snap.budgets.insert(name, BudgetView::read(object))),
+            // A request that cannot be read was refused by the schema long before.
+            Kind::Request => {
+                let read = RequestView::read(object).ok();
+                let ours = read.filter(|r| r.spec.ensemble == snap.ensemble.name());
+                match ours {
+                    Some(request) => drop(snap.requests.insert(name, request)),
+                    None => drop(snap.requests.remove(&name)),
+                }
+            }
+            Kind::Node => {}
+        }
+    }
+
+    fn apply_ensemble(&mut self, object: &Value) {
+        self.present = true;
+        match EnsembleView::read(object) {
+            Ok(view) => {
+                self.unreadable = None;
+                self.snap.ensemble = view;
+            }
+            Err(unreadable) => self.unreadable = Some(unreadable),
+        }
+    }
+
+    /// Takes one object out, if it is the one that was in.
+    pub fn remove(&mut self, kind: Kind, object: &Value) {
+        let pin = Meta::read(object).pin;
+        let snap = &mut self.snap;
+        let name = &pin.name;
+        match kind {
+            Kind::Ensemble => self.present = false,
+            Kind::Pod => {
+                snap.pods.retain(|n, p| n != name || p.meta.pin.uid != pin.uid);
+            }
+            Kind::Claim => {
+                snap.claims.retain(|n, c| n != name || c.meta.pin.uid != pin.uid);
+            }
+            Kind::Revision => drop(snap.revisions.remove(name)),
+            Kind::Service => drop(snap.services.remove(name)),
+            Kind::Budget => drop(snap.budgets.remove(name)),
+            Kind::Request => drop(snap.requests.remove(name)),
+            Kind::Node => {}
+        }
+    }
+
+    /// Takes a whole list in.
+    pub fn replace(&mut self, kind: Kind, objects: &[Arc<Value>]) {
+        let snap = &mut self.snap;
+        match kind {
+            Kind::Ensemble => self.present = false,
+            Kind::Pod => snap.pods.clear(),
+            Kind::Claim => snap.claims.clear(),
+            Kind::Revision => snap.revisions.clear(),
+            Kind::Service => snap.services.clear(),
+            Kind::Budget => snap.budgets.clear(),
+            Kind::Request => snap.requests.clear(),
+            Kind::Node => {}
+        }
+        for object in objects {
+            self.apply(kind, object);
+        }
+        self.listed.insert(kind);
+    }
+
+    /// Takes in what only concerns the world.
+    pub fn take(&mut self, input: &Input) {
+        match input {
+            Input::Applied(kind, object) => self.apply(*kind, object),
+            Input::Deleted(kind, object) => self.remove(*kind, object),
+            Input::Listed(kind, objects) => self.replace(*kind, objects),
+            Input::Nodes(nodes) => self.snap.nodes = nodes.clone(),
+            Input::Done(..) | Input::Lead(_) | Input::Tick => {}
+        }
+    }
+
+    /// Remembers since when things are as they are.
+    pub fn remember(&mut self, now: Time) {
+        let snap = &mut self.snap;
+        snap.now = now;
+        let memory = Arc::make_mut(&mut snap.memory);
+        forget_gone_pods(memory, &snap.pods.values().map(|p| p.meta.pin.uid.as_str()).collect());
+        let mut anyone_ready = false;
+        for pod in snap.pods.values() {
+            anyone_ready |= pod.ready;
+            remember_pod(memory, pod, now);
+        }
+        if anyone_ready {
+            memory.nobody_ready_since = None;
+        } else {
+            memory.nobody_ready_since.get_or_insert(now);
+        }
+        let known = |node: &str| snap.nodes.as_ref().is_none_or(|n| n.contains_key(node));
+        let bound: BTreeSet<&str> = snap.pods.values().map(|p| p.node.as_str()).collect();
+        memory.node_missing_since.retain(|n, _| bound.contains(n.as_str()) && !known(n));
+        for node in bound.into_iter().filter(|n| !n.is_empty() && !known(n)) {
+            memory.node_missing_since.entry(node.to_owned()).or_insert(now);
+        }
+        memory.checks.retain(|name, _| snap.revisions.contains_key(name));
+        memory.pulled.retain(|(revision, _)| snap.revisions.contains_key(revision));
+    }
+}
+
+fn forget_gone_pods(memory: &mut Memory, uids: &BTreeSet<&str>) {
+    memory.ready_since.retain(|uid, _| uids.contains(uid.as_str()));
+    memory.unready_since.retain(|uid, _| uids.contains(uid.as_str()));
+    memory.leaving_since.retain(|uid, _| uids.contains(uid.as_str()));
+    memory.once_ready.retain(|uid| uids.contains(uid.as_str()));
+    memory.cancelled.retain(|uid| uids.contains(uid.as_str()));
+}
+
+fn remember_pod(memory: &mut Memory, pod: &PodView, now: Time) {
+    let uid = &pod.meta.pin.uid;
+    if pod.ready {
+        if !memory.ready_since.contains_key(uid) {
+            memory.ready_since.insert(uid.clone(), now);
+            memory.once_ready.insert(uid.clone());
+        }
+        memory.unready_since.remove(uid);
+    } else {
+        memory.ready_since.remove(uid);
+        if !memory.unready_since.contains_key(uid) {
+            memory.unready_since.insert(uid.clone(), now);
+        }
+    }
+    if pod.meta.deleting && !memory.leaving_since.contains_key(uid) {
+        memory.leaving_since.insert(uid.clone(), now);
+    }
+    if pod.meta.label(labels::PURPOSE) == labels::PREFETCH && pull_state(pod) == Pull::Pulled {
+        memory.pulled.insert((pod.revision().to_owned(), pod.node.clone()));
+    }
+}

@@ -1,0 +1,199 @@
+//! One pass: a straight list of steps.
+
+use crate::ledger::LedgerState;
+use crate::memory::Kind;
+use crate::revision::Revisions;
+use crate::safety::{Letting, Permit, Refusal, Safety};
+use crate::snapshot::Snapshot;
+use crate::steps;
+use crate::time::{Time, Wake};
+use crate::write::Write;
+use ensemble_api::report::Action;
+use ensemble_api::status::{LetGo, Method};
+use ensemble_api::{Blocker, Reason, Report, Step, StepState, names};
+use std::collections::BTreeSet;
+
+/// What is to happen next, and why.
+#[derive(Debug)]
+#[must_use]
+pub struct Plan {
+    /// Writes that hurt nobody.
+    pub writes: Vec<Write>,
+    /// Members that may be disrupted, once each is written down and looked at again. The status in
+    /// `writes` has them as intents.
+    pub permits: Vec<Permit>,
+    /// Claims that may be let go.
+    pub lettings: Vec<Letting>,
+    /// What the plan says.
+    pub report: Report,
+    /// When something changes by time alone.
+    pub wake_at: Option<Time>,
+}
+
+/// Decides what happens next.
+pub fn plan(snap: &Snapshot) -> Plan {
+    let mut draft = Draft::new(snap);
+    if snap.ensemble.spec.suspend && !snap.ensemble.meta.deleting {
+        return steps::status::suspended(draft);
+    }
+    if snap.ensemble.meta.deleting {
+        return steps::deletion::run(draft);
+    }
+    steps::intents::run(&mut draft);
+    steps::prepare::run(&mut draft);
+    steps::requests::run(&mut draft);
+    steps::claims::run(&mut draft);
+    steps::members::run(&mut draft);
+    steps::scale::run(&mut draft);
+    steps::rollout::run(&mut draft);
+    steps::upkeep::run(&mut draft);
+    steps::status::run(draft)
+}
+
+/// What the steps add to.
+pub(crate) struct Draft<'s> {
+    pub snap: &'s Snapshot,
+    pub safety: Safety<'s>,
+    /// The ledger as it is to be stored.
+    pub ledger: LedgerState,
+    /// The ledger as it is stored: what may be created is judged by it.
+    pub stored: LedgerState,
+    pub revisions: Revisions,
+    /// The revision that a missing pod may be created from, if any.
+    pub usable: Option<String>,
+    /// Whether outdated members that serve may be touched.
+    pub may_roll: bool,
+    /// Nothing at all may be created.
+    pub halted: bool,
+    pub let_go: Vec<LetGo>,
+    /// Intents of ours or others that are over.
+    pub over: BTreeSet<String>,
+    pub writes: Vec<Write>,
+    pub permits: Vec<Permit>,
+    pub lettings: Vec<Letting>,
+    pub steps: Vec<Step>,
+    pub wake: Wake,
+}
+
+impl<'s> Draft<'s> {
+    fn new(snap: &'s Snapshot) -> Self {
+        let ledger = snap.ledger();
+        Self {
+            snap,
+            safety: Safety::assess(snap),
+            stored: LedgerState::stored(snap).unwrap_or_default(),
+            ledger,
+            revisions: Revisions::of(snap),
+            usable: None,
+            may_roll: false,
+            halted: false,
+            let_go: snap.ensemble.status.let_go.clone(),
+            over: BTreeSet::new(),
+            writes: Vec::new(),
+            permits: Vec::new(),
+            lettings: Vec::new(),
+            steps: Vec::new(),
+            wake: Wake::default(),
+        }
+    }
+
+    /// Wants something written, unless it failed a moment ago.
+    pub fn write(&mut self, write: Write) {
+        let failed = self.snap.memory.failures.get(&write.key());
+        if let Some(failure) = failed.filter(|f| f.retry_at > self.snap.now) {
+            self.wake.at(failure.retry_at);
+            return;
+        }
+        self.writes.push(write);
+    }
+
+    /// Wants a member disrupted; true if it is, or is about to be.
+    pub fn disrupt(&mut self, ordinal: u32, method: Method, action: Action, cause: &str) -> bool {
+        let member = names::pod(self.snap.name(), ordinal);
+        let key = (Kind::Pod, member.clone());
+        let failure = self.snap.memory.failures.get(&key).filter(|f| f.retry_at > self.snap.now);
+        if let Some(failure) = failure.cloned() {
+            self.wake.at(failure.retry_at);
+            let blocker = blocker(self.snap, failure.reason, failure.message);
+            self.block(action, Some(member), cause, blocker);
+            return false;
+        }
+        let stored = self.snap.ensemble.status.in_flight.iter();
+        if stored.filter(|i| !self.over.contains(&i.uid)).any(|i| i.member == member) {
+            // Our own intent, being confirmed and sent.
+            self.step(action, Some(member), cause, StepState::Running);
+            return true;
+        }
+        match self.safety.grant(ordinal, method) {
+            Ok(permit) => {
+                self.permits.push(permit);
+                self.step(action, Some(member), cause, StepState::Running);
+                true
+            }
+            Err(refusal) => {
+                let at = self.safety.recovery_at(ordinal).filter(|at| *at > self.snap.now);
+                if let Some(at) = at {
+                    self.wake.at(at);
+                }
+                self.refused(action, member, cause, &refusal);
+                false
+            }
+        }
+    }
+
+    pub fn step(&mut self, action: Action, member: Option<String>, cause: &str, state: StepState) {
+        let since = (state == StepState::Running).then(|| self.since(action, member.as_deref()));
+        let cause = cause.to_owned();
+        self.steps.push(Step { action, member, cause, state, since, blocker: None });
+    }
+
+    pub fn block(&mut self, action: Action, member: Option<String>, cause: &str, blocker: Blocker) {
+        let since = Some(self.since(action, member.as_deref()));
+        let cause = cause.to_owned();
+        let state = StepState::Blocked;
+        self.steps.push(Step { action, member, cause, state, since, blocker: Some(blocker) });
+    }
+
+    fn refused(&mut self, action: Action, member: String, cause: &str, refusal: &Refusal) {
+        let message = format!("{} is false: {}", refusal.predicate, refusal.observed);
+        let mut blocker = blocker(self.snap, refusal.reason, message);
+        blocker.observed = refusal.observed.clone();
+        blocker.limit = refusal.limit.clone();
+        self.block(action, Some(member), cause, blocker);
+    }
+
+    /// Since when this step runs or waits: as stored, else from now.
+    fn since(
+        &self,
+        action: Action,
+        member: Option<&str>,
+    ) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+        let old = self.snap.ensemble.status.plan.steps.iter();
+        let mut same = old.filter(|s| s.action == action && s.member.as_deref() == member);
+        same.find_map(|s| s.since.clone()).unwrap_or_else(|| self.snap.now.stamp())
+    }
+}
+
+/// A blocker with what its reason's page says.
+pub(crate) fn blocker(snap: &Snapshot, reason: Reason, message: String) -> Blocker {
+    let page = reason.page();
+    let next_command = match reason {
+        Reason::TemplateRefused
+        | Reason::ImageMissing
+        | Reason::ImagePullFailing
+        | Reason::CrashLooping
+        | Reason::ContainerFailing
+        | Reason::Stalled
+        | Reason::Unschedulable => format!("ensemble undo {}", snap.name()),
+        Reason::Paused => format!("ensemble resume {}", snap.name()),
+        _ => String::new(),
+    };
+    Blocker {
+        reason,
+        message,
+        observed: String::new(),
+        limit: String::new(),
+        clears_when: page.clears_when.to_owned(),
+        next_command,
+    }
+}

@@ -1,0 +1,402 @@
+//! The only room with rules about losing something.
+//!
+//! [`Safety`] is a ledger, not a value computed once: after one grant, the next is judged in the
+//! world where the first was used. It grants [`Permit`]s; once the intent is stored and the world
+//! was looked at afresh, [`confirm`] turns it into a [`Warrant`], and only a warrant can be sent.
+//! None of the three can be made, copied or read from a file anywhere else.
+
+use crate::claims::{self, ClaimGroup};
+use crate::ledger::LedgerState;
+use crate::presence::Presence;
+use crate::revision::Revisions;
+use crate::snapshot::Snapshot;
+use crate::time::Time;
+use crate::view::Pinned;
+use ensemble_api::status::{Intent, LetGo, Method};
+use ensemble_api::{Predicate, Reason, labels, names};
+use std::collections::BTreeSet;
+
+/// After this long without becoming Ready, a running member that a newer revision waits for may be
+/// replaced although the budget is used up, one at a time.
+pub const RECOVER_AFTER_SECONDS: u32 = 60;
+
+/// Planned consent to disrupt one member.
+#[derive(Debug)]
+#[must_use]
+pub struct Permit {
+    member: String,
+    pod: Pinned,
+    method: Method,
+}
+
+impl Permit {
+    /// As it is written down before it is used.
+    pub fn intent(&self, snap: &Snapshot) -> Intent {
+        Intent {
+            member: self.member.clone(),
+            uid: self.pod.uid.clone(),
+            method: self.method,
+            epoch: snap.epoch,
+            since: snap.now.stamp(),
+        }
+    }
+}
+
+/// How a warrant is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Through the eviction API, whose arithmetic also counts drains and autoscalers.
+    Evict,
+    /// Nothing of it runs, or it must go whatever the budget says: a plain conditional delete.
+    Delete,
+}
+
+/// Consent to disrupt one member, confirmed on a fresh view after the intent was stored.
+#[derive(Debug)]
+#[must_use]
+pub struct Warrant {
+    pod: Pinned,
+    how: How,
+}
+
+impl Warrant {
+    /// The pod, at the version that was just read.
+    pub fn pod(&self) -> &Pinned {
+        &self.pod
+    }
+
+    /// How it is carried out.
+    pub fn how(&self) -> How {
+        self.how
+    }
+}
+
+/// Consent to let one claim go.
+#[derive(Debug)]
+#[must_use]
+pub struct Letting {
+    claim: Pinned,
+}
+
+impl Letting {
+    /// The claim.
+    pub fn claim(&self) -> &Pinned {
+        &self.claim
+    }
+}
+
+/// A rule that says no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The rule.
+    pub predicate: &'static str,
+    /// As one of the known reasons.
+    pub reason: Reason,
+    /// What was seen.
+    pub observed: String,
+    /// What it is held against.
+    pub limit: String,
+}
+
+fn refuse<T>(
+    predicate: &'static str,
+    reason: Reason,
+    observed: impl Into<String>,
+    limit: impl Into<String>,
+) -> Result<T, Refusal> {
+    Err(Refusal { predicate, reason, observed: observed.into(), limit: limit.into() })
+}
+
+/// The safety ledger of one pass.
+#[derive(Debug)]
+pub struct Safety<'s> {
+    snap: &'s Snapshot,
+    ledger: LedgerState,
+    unavailable: BTreeSet<u32>,
+    in_flight: BTreeSet<String>,
+    leaving_extras: u32,
+}
+
+impl<'s> Safety<'s> {
+    /// Looks at the world as it is, with every stored intent counted as used.
+    pub fn assess(snap: &'s Snapshot) -> Self {
+        Self::assess_without(snap, None)
+    }
+
+    fn assess_without(snap: &'s Snapshot, own: Option<&Intent>) -> Self {
+        let stored = snap.ensemble.status.in_flight.iter().filter(|i| Some(*i) != own);
+        let live = stored.filter(|i| intent_is_live(snap, i));
+        let in_flight: BTreeSet<String> = live.map(|i| i.member.clone()).collect();
+        let replicas = snap.replicas();
+        let unavailable = (0..replicas).filter(|ordinal| {
+            !snap.available(*ordinal) || in_flight.contains(&names::pod(snap.name(), *ordinal))
+        });
+        let extras = snap.pod_ordinals().filter(|o| *o >= replicas);
+        let leaving = extras.filter(|o| {
+            snap.presence(*o) == Presence::Leaving
+                || in_flight.contains(&names::pod(snap.name(), *o))
+        });
+        Self {
+            snap,
+            ledger: snap.ledger(),
+            unavailable: unavailable.collect(),
+            leaving_extras: u32::try_from(leaving.count()).unwrap_or(u32::MAX),
+            in_flight,
+        }
+    }
+
+    fn budget(&self) -> u32 {
+        self.snap.ensemble.spec.rollout.max_unavailable
+    }
+
+    /// How many more members may be lost now before more than the budget are unavailable.
+    pub fn tolerance(&self) -> u32 {
+        let used = u32::try_from(self.unavailable.len()).unwrap_or(u32::MAX);
+        self.budget().min(self.snap.replicas()).saturating_sub(used)
+    }
+
+    /// Consent to disrupt a member, which the next question is then judged with.
+    pub fn grant(&mut self, ordinal: u32, method: Method) -> Result<Permit, Refusal> {
+        let pod = self.judge(ordinal, method)?.0;
+        let member = names::pod(self.snap.name(), ordinal);
+        if !crate::mutants::is_off("budget-counts-grants") {
+            if ordinal < self.snap.replicas() {
+                self.unavailable.insert(ordinal);
+            } else {
+                self.leaving_extras += 1;
+            }
+            self.in_flight.insert(member.clone());
+        }
+        Ok(Permit { member, pod, method })
+    }
+
+    /// All rules, in order; the pod and how it may be disrupted if all of them hold.
+    fn judge(&self, ordinal: u32, method: Method) -> Result<(Pinned, How), Refusal> {
+        let pod = self.identity_known(ordinal)?;
+        self.view_current()?;
+        self.claims_intact(ordinal, method)?;
+        self.one_change_at_a_time(ordinal)?;
+        let how = self.within_budget(ordinal, method)?;
+        Ok((pod, how))
+    }
+
+    fn identity_known(&self, ordinal: u32) -> Result<Pinned, Refusal> {
+        match self.snap.our_pod(ordinal) {
+            Some(pod) if !pod.meta.deleting => Ok(pod.meta.pin.clone()),
+            Some(_) => refuse("identity-known", Reason::Terminating, "already ending", ""),
+            None => refuse("identity-known", Reason::NameTaken, "no pod of ours", ""),
+        }
+    }
+
+    fn view_current(&self) -> Result<(), Refusal> {
+        if self.snap.behind.is_empty() {
+            return Ok(());
+        }
+        refuse("view-current", Reason::CacheBehind, format!("{:?}", self.snap.behind), "")
+    }
+
+    /// A running pod may be the last that holds a claim which is being deleted, and a member whose
+    /// claims are not all there would not come back.
+    fn claims_intact(&self, ordinal: u32, method: Method) -> Result<(), Refusal> {
+        let group = claims::group(self.snap, &self.ledger, ordinal);
+        match (group, method) {
+            (ClaimGroup::Ending { claim }, _) => {
+                refuse("claims-intact", Reason::ClaimEnding, format!("{claim} is being deleted"), "")
+            }
+            (_, Method::Remove) | (ClaimGroup::Complete, _) => Ok(()),
+            (ClaimGroup::Incomplete { missing }, _) | (ClaimGroup::Creating { missing }, _) => {
+                let missing = format!("missing: {}", missing.join(", "));
+                refuse("claims-intact", Reason::ClaimMissing, missing, "")
+            }
+            (ClaimGroup::Lost { claim }, _) => {
+                refuse("claims-intact", Reason::ClaimLost, format!("{claim} is lost"), "")
+            }
+            // A pod of a former life has to go before the new one can begin.
+            (ClaimGroup::Taken { .. }, _) if self.former_life(ordinal) => Ok(()),
+            (ClaimGroup::Taken { claim }, _) => {
+                refuse("claims-intact", Reason::NameTaken, format!("{claim} is not ours"), "")
+            }
+        }
+    }
+
+    fn former_life(&self, ordinal: u32) -> bool {
+        let life = self.ledger.incarnation(ordinal).to_string();
+        self.snap.our_pod(ordinal).is_some_and(|p| p.meta.label(labels::INCARNATION) != life)
+    }
+
+    fn one_change_at_a_time(&self, ordinal: u32) -> Result<(), Refusal> {
+        let member = names::pod(self.snap.name(), ordinal);
+        if self.in_flight.contains(&member) {
+            return refuse("one-change-at-a-time", Reason::Terminating, "already in flight", "");
+        }
+        let foreign = self.snap.ensemble.status.in_flight.iter();
+        let mut foreign = foreign.filter(|i| i.epoch != self.snap.epoch && intent_is_live(self.snap, i));
+        match foreign.next() {
+            None => Ok(()),
+            Some(intent) => refuse(
+                "one-change-at-a-time",
+                Reason::ForeignIntent,
+                format!("{} by epoch {}", intent.member, intent.epoch),
+                format!("epoch {}", self.snap.epoch),
+            ),
+        }
+    }
+
+    fn within_budget(&self, ordinal: u32, method: Method) -> Result<How, Refusal> {
+        let presence = self.snap.presence(ordinal);
+        if presence.is_down() {
+            return Ok(How::Delete);
+        }
+        if method == Method::Replace {
+            return refuse("proven-down", Reason::NotReady, presence.word(), "Down");
+        }
+        let mut used = self.unavailable.clone();
+        let mut extras = self.leaving_extras;
+        if method == Method::Remove {
+            extras += 1;
+        } else {
+            used.insert(ordinal);
+        }
+        let used_count = u32::try_from(used.len()).unwrap_or(u32::MAX);
+        if used_count <= self.budget() && extras <= self.budget() {
+            return Ok(How::Evict);
+        }
+        if self.recovering(ordinal) {
+            return Ok(How::Delete);
+        }
+        let others = self.unavailable.iter().map(|o| names::pod(self.snap.name(), *o));
+        let others: Vec<String> = others.collect();
+        refuse(
+            "within-budget",
+            Reason::BudgetUsed,
+            format!("{} unavailable: {}", others.len(), others.join(", ")),
+            format!("maxUnavailable {}", self.budget()),
+        )
+    }
+
+    /// A member that has run without becoming Ready for long is no use to anybody; with nothing else
+    /// in flight it may be replaced, so that a corrected template always gets through.
+    fn recovering(&self, ordinal: u32) -> bool {
+        self.in_flight.is_empty() && self.recovery_at(ordinal).is_some_and(|at| at <= self.snap.now)
+    }
+
+    /// When [`Safety::recovering`] will hold for a member by time alone.
+    pub fn recovery_at(&self, ordinal: u32) -> Option<Time> {
+        let unwell = [Presence::Unhealthy, Presence::Starting];
+        let pod = self.snap.our_pod(ordinal).filter(|_| unwell.contains(&self.snap.presence(ordinal)))?;
+        let since = self.snap.memory.unready_since.get(&pod.meta.pin.uid)?;
+        Some(since.plus_seconds(RECOVER_AFTER_SECONDS))
+    }
+
+    /// Consent to delete a claim that was written down as let go: the one that is meant, and used by
+    /// no pod of its member.
+    pub fn let_go(&self, entry: &LetGo) -> Result<Letting, Refusal> {
+        let Some(claim) = self.snap.claims.get(&entry.claim) else {
+            return refuse("identity-known", Reason::Deleting, "already gone", "");
+        };
+        if claim.meta.pin.uid != entry.uid || claim.meta.deleting {
+            return refuse("identity-known", Reason::Deleting, "another one, or already going", "");
+        }
+        let ordinal = claim.meta.label(labels::ORDINAL).parse::<u32>().ok();
+        let in_use = ordinal.is_some_and(|o| self.snap.our_pod(o).is_some());
+        if in_use && !self.snap.ensemble.meta.deleting {
+            return refuse("claim-unused", Reason::Terminating, "a pod still uses it", "");
+        }
+        Ok(Letting { claim: claim.meta.pin.clone() })
+    }
+
+    /// Every rule with its value now, also those that hold.
+    pub fn predicates(&self) -> Vec<Predicate> {
+        let snap = self.snap;
+        let incomplete: Vec<String> = (0..snap.replicas())
+            .filter(|o| {
+                let group = claims::group(snap, &self.ledger, *o);
+                !matches!(group, ClaimGroup::Complete | ClaimGroup::Creating { .. })
+            })
+            .map(|o| names::pod(snap.name(), o))
+            .collect();
+        let data_missing = claims::data_missing(snap, &self.ledger);
+        let row = |name: &str, holds: bool, observed: String, limit: String| Predicate {
+            name: name.into(),
+            holds,
+            observed,
+            limit,
+        };
+        let used = u32::try_from(self.unavailable.len()).unwrap_or(u32::MAX);
+        vec![
+            row(
+                "within-budget",
+                used <= self.budget(),
+                format!("{used} unavailable"),
+                format!("maxUnavailable {}", self.budget()),
+            ),
+            row(
+                "claims-intact",
+                incomplete.is_empty(),
+                if incomplete.is_empty() { "all complete".into() } else { incomplete.join(", ") },
+                String::new(),
+            ),
+            row(
+                "data-present",
+                !data_missing,
+                if data_missing { "no claim is left".into() } else { "yes".into() },
+                String::new(),
+            ),
+            row(
+                "one-change-at-a-time",
+                self.in_flight.len() <= self.budget() as usize,
+                format!("{} in flight", self.in_flight.len()),
+                format!("maxUnavailable {}", self.budget()),
+            ),
+            // Without nodes nothing is ever proven down by its node or kubelet.
+            row(
+                "nodes-known",
+                snap.nodes.is_some(),
+                if snap.nodes.is_some() { "yes" } else { "no right to read nodes" }.into(),
+                String::new(),
+            ),
+        ]
+    }
+}
+
+/// Whether an intent may still hurt somebody: the pod it means exists and was not told to end.
+pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
+    let pod = snap.pods.get(&intent.member);
+    pod.is_some_and(|p| p.meta.pin.uid == intent.uid && !p.meta.deleting)
+}
+
+/// Looks again, on a view that was read after the intent was stored.
+pub fn confirm(fresh: &Snapshot, intent: &Intent) -> Result<Warrant, Refusal> {
+    let stored = fresh.ensemble.status.in_flight.contains(intent);
+    if !stored || intent.epoch != fresh.epoch {
+        return refuse("one-change-at-a-time", Reason::Conflict, "the intent is not ours or gone", "");
+    }
+    if !intent_is_live(fresh, intent) {
+        return refuse("identity-known", Reason::Conflict, "the pod is gone or ending", &*intent.uid);
+    }
+    let Some(ordinal) = names::ordinal_of(fresh.name(), &intent.member) else {
+        return refuse("identity-known", Reason::Conflict, "no member of ours", &*intent.member);
+    };
+    still_wanted(fresh, intent, ordinal)?;
+    let safety = Safety::assess_without(fresh, Some(intent));
+    let (pod, how) = safety.judge(ordinal, intent.method)?;
+    Ok(Warrant { pod, how })
+}
+
+/// The world may have changed its mind since: a corrected template, a scale out.
+fn still_wanted(fresh: &Snapshot, intent: &Intent, ordinal: u32) -> Result<(), Refusal> {
+    let spec = &fresh.ensemble.spec;
+    let wanted = match intent.method {
+        Method::Remove => ordinal >= spec.replicas,
+        Method::Replace => true,
+        Method::Recreate => {
+            let revision = fresh.pods.get(&intent.member).map(|p| p.revision().to_owned());
+            let outdated = revision.is_some_and(|r| !Revisions::of(fresh).is_current(&r));
+            outdated || Safety::assess(fresh).former_life(ordinal)
+        }
+    };
+    if wanted && !spec.suspend {
+        return Ok(());
+    }
+    refuse("still-wanted", Reason::Conflict, "the spec no longer asks for it", "")
+}

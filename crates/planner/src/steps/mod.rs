@@ -1,0 +1,12 @@
+//! The steps of a plan, one file each, in the order in which they run.
+
+pub mod claims;
+pub mod deletion;
+pub mod intents;
+pub mod members;
+pub mod prepare;
+pub mod requests;
+pub mod rollout;
+pub mod scale;
+pub mod status;
+pub mod upkeep;

@@ -1,0 +1,134 @@
+//! What stands around the members: the headless Service, the disruption budget, old revisions, and
+//! the marks that outlive a lost status.
+
+use crate::memory::Kind;
+use crate::plan::{Draft, blocker};
+use crate::render;
+use crate::view::BudgetView;
+use crate::write::Write;
+use ensemble_api::report::Action;
+use ensemble_api::spec::{Disruption, Keep};
+use ensemble_api::{Reason, labels, names};
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Keeps it all in order.
+pub fn run(draft: &mut Draft<'_>) {
+    service(draft);
+    budget(draft);
+    old_revisions(draft);
+    marks(draft);
+}
+
+fn service(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let name = snap.ensemble.spec.service(snap.name());
+    if let Some(found) = snap.services.get(&name) {
+        if found.meta.controller.is_none() {
+            // Left by a former Ensemble of this name.
+            let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
+            draft.write(Write::Patch { kind: Kind::Service, pin: found.meta.pin.clone(), body });
+        }
+        return;
+    }
+    // A Service that the user made serves as well; it only has to exist.
+    if !snap.memory.taken.contains_key(&(Kind::Service, name)) {
+        let body = render::service(snap);
+        draft.write(Write::Create { kind: Kind::Service, body });
+    }
+}
+
+/// The labels that all members' pods have, as a foreign budget would see them.
+fn member_labels(draft: &Draft<'_>) -> BTreeMap<String, String> {
+    let snap = draft.snap;
+    let text = |map: Map<String, Value>| {
+        map.into_iter().filter_map(|(k, v)| Some((k, v.as_str()?.to_owned()))).collect::<Vec<_>>()
+    };
+    let mut labels: BTreeMap<String, String> = BTreeMap::new();
+    labels.extend(text(snap.ensemble.spec.template.metadata("labels")));
+    labels.extend(text(render::selector(snap)));
+    labels
+}
+
+fn budget(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let name = names::budget(snap.name());
+    let is_ours =
+        |b: &BudgetView| b.meta.controller.as_deref() == Some(snap.ensemble.uid()) && b.meta.pin.name == name;
+    let ours = snap.budgets.values().find(|b| is_ours(b));
+    let member = member_labels(draft);
+    let foreign = snap.budgets.values().find(|b| {
+        !is_ours(b) && b.selector.as_ref().is_some_and(|s| s.selects(&member))
+    });
+    if let Some(foreign) = foreign {
+        let message = format!("budget {} selects the members, ours stands down", foreign.meta.pin.name);
+        let blocker = blocker(snap, Reason::ForeignBudget, message);
+        if snap.ensemble.spec.disruption == Disruption::Managed {
+            draft.block(Action::Maintain, None, "disruption: Managed", blocker);
+        }
+    }
+    let wanted = snap.ensemble.spec.disruption == Disruption::Managed && foreign.is_none();
+    match (wanted, ours) {
+        (true, None) => {
+            // A foreign budget of our name that does not select us is nobody's business.
+            if !snap.budgets.contains_key(&name) {
+                let body = render::budget(snap);
+                draft.write(Write::Create { kind: Kind::Budget, body });
+            }
+        }
+        (true, Some(found)) if found.min_available != Some(render::budget_minimum(snap)) => {
+            let body = json!({"spec": {"minAvailable": render::budget_minimum(snap)}});
+            draft.write(Write::Patch { kind: Kind::Budget, pin: found.meta.pin.clone(), body });
+        }
+        (false, Some(found)) if !found.meta.deleting => {
+            draft.write(Write::Discard { kind: Kind::Budget, pin: found.meta.pin.clone() });
+        }
+        _ => {}
+    }
+}
+
+/// Revisions beyond the limit that nobody uses, the oldest first.
+fn old_revisions(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let mut used: BTreeSet<&str> = snap.pods.values().map(|p| p.revision()).collect();
+    used.insert(&draft.revisions.target);
+    used.insert(&snap.ensemble.status.current_revision);
+    used.extend(draft.revisions.same.iter().map(String::as_str));
+    let mut idle: Vec<_> = snap
+        .revisions
+        .values()
+        .filter(|r| !used.contains(r.meta.pin.name.as_str()) && !r.meta.deleting)
+        .filter(|r| r.meta.controller.as_deref() == Some(snap.ensemble.uid()))
+        .collect();
+    idle.sort_by_key(|r| r.number);
+    let excess = idle.len().saturating_sub(snap.ensemble.spec.revision_history_limit as usize);
+    let pins: Vec<_> = idle.into_iter().take(excess).map(|r| r.meta.pin.clone()).collect();
+    for pin in pins {
+        draft.write(Write::Discard { kind: Kind::Revision, pin });
+    }
+}
+
+/// What must outlive a lost status, and the finalizer of claims that go with the Ensemble.
+fn marks(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let meta = &snap.ensemble.meta;
+    let has_claims = !snap.ensemble.spec.claims.is_empty();
+    let mut body = json!({"metadata": {}});
+    let born = !draft.ledger.born.is_empty() && has_claims;
+    if born && !meta.annotations.contains_key(labels::BORN) {
+        body["metadata"]["annotations"] = json!({labels::BORN: "true"});
+    }
+    let wanted = has_claims && snap.ensemble.spec.storage.when_deleted == Keep::Delete;
+    let present = meta.finalizers.iter().any(|f| f == labels::FINALIZER);
+    if wanted != present {
+        let mut finalizers = meta.finalizers.clone();
+        finalizers.retain(|f| f != labels::FINALIZER);
+        if wanted {
+            finalizers.push(labels::FINALIZER.into());
+        }
+        body["metadata"]["finalizers"] = json!(finalizers);
+    }
+    if body["metadata"].as_object().is_some_and(|m| !m.is_empty()) {
+        draft.write(Write::Patch { kind: Kind::Ensemble, pin: meta.pin.clone(), body });
+    }
+}
