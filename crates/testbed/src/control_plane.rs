@@ -85,6 +85,7 @@ impl ControlPlane {
             parts,
             address: IpAddr::from([127, 0, 0, 1]),
             api_ports: numbers[2..].to_vec(),
+            published_ports: numbers[2..].to_vec(),
             etcd_ports: (numbers[0], numbers[1]),
             namespace: None,
             timers: options.timers,

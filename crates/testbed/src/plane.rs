@@ -78,6 +78,8 @@ pub struct Plane {
     pub address: IpAddr,
     /// One port for each API server.
     pub api_ports: Vec<u16>,
+    /// The ports on loopback by which this machine reaches the API servers.
+    pub published_ports: Vec<u16>,
     /// The two ports of etcd on loopback: for clients and for peers.
     pub etcd_ports: (u16, u16),
     /// The network namespace it runs in, if not that of the machine.
@@ -108,8 +110,8 @@ impl Plane {
             authority.client(component, &format!("system:{component}"), None)?;
             self.write_kubeconfig(component, 0)?;
         }
-        for (index, port) in self.api_ports.iter().enumerate() {
-            let server = format!("https://{}:{port}", self.address);
+        for (index, port) in self.published_ports.iter().enumerate() {
+            let server = format!("https://127.0.0.1:{port}");
             write_kubeconfig(&pki, "admin", &server, &self.kubeconfig(index))?;
         }
         Ok(authority)
@@ -171,6 +173,7 @@ impl Plane {
             program: program.clone(),
             arguments,
             namespace: self.namespace.clone(),
+            mounts: None,
         }
     }
 

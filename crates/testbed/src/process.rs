@@ -33,6 +33,8 @@ pub struct Spec {
     pub arguments: Vec<String>,
     /// The network namespace to run in, instead of this process's own.
     pub namespace: Option<String>,
+    /// The mount namespace to run in, instead of this process's own.
+    pub mounts: Option<PathBuf>,
 }
 
 /// A program that was started, perhaps by another process.
@@ -194,6 +196,21 @@ fn prepare(dir: &Path, spec: &Spec, lifetime: Lifetime) -> Result<Command> {
     Ok(command)
 }
 
+/// The words that make a command run inside namespaces.
+///
+/// Not `ip netns exec`: it mounts another /sys, which hides the cgroups from the kubelet.
+pub fn enter_words(network: Option<&str>, mounts: Option<&Path>) -> Vec<String> {
+    let network = network.map(|name| format!("--net=/run/netns/{name}"));
+    let mounts = mounts.map(|path| format!("--mount={}", path.display()));
+    let namespaces: Vec<String> = network.into_iter().chain(mounts).collect();
+    if namespaces.is_empty() {
+        return namespaces;
+    }
+    std::iter::once("nsenter".to_owned())
+        .chain(namespaces)
+        .collect()
+}
+
 fn spawn(mut command: Command) -> std::io::Result<Child> {
     command.spawn()
 }
@@ -256,6 +273,7 @@ mod tests {
             program: PathBuf::from("sleep"),
             arguments: vec!["60".to_owned()],
             namespace: None,
+            mounts: None,
         }
     }
 

@@ -48,12 +48,7 @@ struct Shared {
 impl FakeNodes {
     /// Registers `count` nodes named `fake-0`, `fake-1`, ... and starts to simulate them.
     pub fn start(kubeconfig: &Path, count: usize, beat_seconds: u32) -> Result<FakeNodes> {
-        let shared = Arc::new(Shared {
-            count,
-            beat_seconds,
-            silent: Mutex::default(),
-            next_address: AtomicU32::new(1),
-        });
+        let shared = Arc::new(Shared::new(count, beat_seconds));
         let (kubeconfig, simulated) = (kubeconfig.to_owned(), Arc::clone(&shared));
         let work = Background::start("fake nodes", async move || {
             simulate(kubeconfig, simulated).await
@@ -81,6 +76,16 @@ impl FakeNodes {
 }
 
 impl Shared {
+    fn new(count: usize, beat_seconds: u32) -> Shared {
+        let next_address = AtomicU32::new(1);
+        Shared {
+            count,
+            beat_seconds,
+            silent: Mutex::default(),
+            next_address,
+        }
+    }
+
     fn silent(&self) -> MutexGuard<'_, BTreeSet<String>> {
         self.silent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,6 +100,15 @@ impl Shared {
         let [_, high, middle, low] = number.to_be_bytes();
         format!("10.{}.{middle}.{low}", 64 + high)
     }
+}
+
+/// Simulates nodes for ever.
+pub async fn serve(kubeconfig: &Path, count: usize, beat_seconds: u32) -> Result<()> {
+    simulate(
+        kubeconfig.to_owned(),
+        Arc::new(Shared::new(count, beat_seconds)),
+    )
+    .await
 }
 
 async fn simulate(kubeconfig: PathBuf, shared: Arc<Shared>) -> Result<()> {

@@ -1,0 +1,1 @@
+//! Breaking the testbed on purpose.
