@@ -1,0 +1,3 @@
+//! What the controller does, seen on a real API server.
+
+mod create;

@@ -1,0 +1,71 @@
+//! Sending a conductor's call as it is, and saying what came of it.
+
+use crate::resources;
+use ensemble_api::labels::MANAGER;
+use ensemble_conductor::{ApiCall, ApiError, Outcome, Verb};
+use http::{Method, Request};
+use kube::Client;
+use serde_json::Value;
+use std::time::Duration;
+
+/// After that long nobody knows what became of a call.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Sends one call.
+pub async fn send(client: &Client, call: &ApiCall) -> Outcome {
+    let request = match request(call) {
+        Ok(request) => request,
+        Err(error) => {
+            let message = format!("cannot be asked: {error}");
+            return Outcome::Refused(ApiError { code: 400, reason: "BadRequest".into(), message });
+        }
+    };
+    match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
+        Ok(Ok(answer)) => Outcome::Done(answer),
+        Ok(Err(kube::Error::Api(status))) if status.code > 0 => Outcome::Refused(ApiError {
+            code: status.code,
+            reason: status.reason.clone(),
+            message: describe(&status),
+        }),
+        Ok(Err(error)) => Outcome::Unknown(error.to_string()),
+        Err(_) => Outcome::Unknown(format!("no answer within {} s", PATIENCE.as_secs())),
+    }
+}
+
+/// A refused eviction says which budget only in its causes.
+fn describe(status: &kube::core::Status) -> String {
+    let causes = status.details.iter().flat_map(|d| &d.causes);
+    let causes: Vec<&str> = causes.map(|c| c.message.as_str()).filter(|m| !m.is_empty()).collect();
+    if status.code == 429 && !causes.is_empty() {
+        return format!("{} {}", status.message, causes.join("; "));
+    }
+    status.message.clone()
+}
+
+fn request(call: &ApiCall) -> Result<Request<Vec<u8>>, http::Error> {
+    let collection = resources::collection(call.kind(), call.namespace());
+    let object = format!("{collection}/{}", call.name());
+    let manager = format!("fieldManager={MANAGER}");
+    let (method, uri, content) = match call.verb() {
+        Verb::Create { dry_run: false } => (Method::POST, format!("{collection}?{manager}"), JSON),
+        Verb::Create { dry_run: true } => {
+            let uri = format!("{collection}?{manager}&dryRun=All&fieldValidation=Strict");
+            (Method::POST, uri, JSON)
+        }
+        Verb::MergePatch => (Method::PATCH, format!("{object}?{manager}"), MERGE),
+        Verb::MergePatchStatus => (Method::PATCH, format!("{object}/status?{manager}"), MERGE),
+        Verb::ReplaceStatus => (Method::PUT, format!("{object}/status?{manager}"), JSON),
+        Verb::Delete => (Method::DELETE, object, JSON),
+        Verb::Evict => (Method::POST, format!("{object}/eviction"), JSON),
+        Verb::Get => (Method::GET, object, JSON),
+        Verb::List => {
+            let selector = call.selector().replace('/', "%2F").replace('=', "%3D");
+            (Method::GET, format!("{collection}?labelSelector={selector}"), JSON)
+        }
+    };
+    let body = if call.body().is_null() { Vec::new() } else { call.body().to_string().into_bytes() };
+    Request::builder().method(method).uri(uri).header("content-type", content).body(body)
+}
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";

@@ -1,0 +1,170 @@
+//! Shared watches: one a kind, selected by our label where that is possible.
+
+use crate::{Options, resources};
+use crate::stage::{Message, News};
+use ensemble_api::labels;
+use ensemble_conductor::Kind;
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use k8s_openapi::api::core::v1::Service;
+use kube::api::DynamicObject;
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{Notify, mpsc};
+
+/// All watches, with a way to make each list again.
+pub struct Watches {
+    again: BTreeMap<Kind, Arc<Notify>>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind::Ensemble,
+    Kind::Request,
+    Kind::Pod,
+    Kind::Claim,
+    Kind::Revision,
+    Kind::Service,
+    Kind::Budget,
+    Kind::Node,
+];
+
+impl Watches {
+    /// Starts them all.
+    pub fn start(client: &Client, options: &Options, tell: &mpsc::Sender<Message>) -> Self {
+        let mut watches = Self { again: BTreeMap::new(), tasks: Vec::new() };
+        for kind in KINDS {
+            if kind == Kind::Node && !options.nodes {
+                let tell = tell.clone();
+                watches.tasks.push(tokio::spawn(async move {
+                    let _ = tell.send(Message::NoNodes).await;
+                }));
+                continue;
+            }
+            let again = Arc::new(Notify::new());
+            watches.again.insert(kind, again.clone());
+            let (client, tell) = (client.clone(), tell.clone());
+            let fresh = {
+                // Nodes belong to no namespace.
+                let namespace = options.namespace.clone().filter(|_| kind != Kind::Node);
+                move || stream(kind, client.clone(), namespace.as_deref())
+            };
+            watches.tasks.push(tokio::spawn(follow(kind, fresh, again, tell)));
+        }
+        watches
+    }
+
+    /// Makes a watch list again.
+    pub fn relist(&self, kind: Kind) {
+        if let Some(again) = self.again.get(&kind) {
+            again.notify_one();
+        }
+    }
+}
+
+impl Drop for Watches {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+fn labelled(kind: Kind) -> bool {
+    matches!(kind, Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service)
+}
+
+type Events = BoxStream<'static, watcher::Result<watcher::Event<Arc<Value>>>>;
+
+/// A new watch of that kind, in that namespace or in all.
+fn stream(kind: Kind, client: Client, namespace: Option<&str>) -> Events {
+    let mut config = watcher::Config::default();
+    if labelled(kind) {
+        config = config.labels(labels::ENSEMBLE);
+    }
+    if kind == Kind::Service {
+        // Whose a Service is, is all that is asked.
+        let api: Api<PartialObjectMeta<Service>> = match namespace {
+            Some(namespace) => Api::namespaced(client, namespace),
+            None => Api::all(client),
+        };
+        return watcher(api, config).default_backoff().map_ok(|e| convert(e, plain)).boxed();
+    }
+    let resource = resources::api_resource(kind);
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    watcher(api, config).default_backoff().map_ok(|e| convert(e, plain)).boxed()
+}
+
+fn convert<K>(
+    event: watcher::Event<K>,
+    plain: impl Fn(K) -> Arc<Value>,
+) -> watcher::Event<Arc<Value>> {
+    match event {
+        watcher::Event::Init => watcher::Event::Init,
+        watcher::Event::InitDone => watcher::Event::InitDone,
+        watcher::Event::InitApply(object) => watcher::Event::InitApply(plain(object)),
+        watcher::Event::Apply(object) => watcher::Event::Apply(plain(object)),
+        watcher::Event::Delete(object) => watcher::Event::Delete(plain(object)),
+    }
+}
+
+/// As plain JSON, without the bookkeeping of server-side apply, which nobody here reads.
+fn plain<K: ResourceExt + serde::Serialize>(mut object: K) -> Arc<Value> {
+    object.managed_fields_mut().clear();
+    Arc::new(serde_json::to_value(&object).unwrap_or(Value::Null))
+}
+
+async fn follow(
+    kind: Kind,
+    fresh: impl Fn() -> Events,
+    again: Arc<Notify>,
+    tell: mpsc::Sender<Message>,
+) {
+    loop {
+        let mut events = fresh();
+        let mut list = Vec::new();
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = again.notified() => break,
+            };
+            let news = match event {
+                None => break,
+                Some(Ok(watcher::Event::Init)) => {
+                    list.clear();
+                    continue;
+                }
+                Some(Ok(watcher::Event::InitApply(object))) => {
+                    list.push(object);
+                    continue;
+                }
+                Some(Ok(watcher::Event::InitDone)) => News::Listed(std::mem::take(&mut list)),
+                Some(Ok(watcher::Event::Apply(object))) => News::Applied(object),
+                Some(Ok(watcher::Event::Delete(object))) => News::Deleted(object),
+                Some(Err(error)) => {
+                    report(kind, &error, &tell).await;
+                    continue;
+                }
+            };
+            if tell.send(Message::Watch(kind, news)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Nodes that may not be read are something to live with; everything else is tried again.
+async fn report(kind: Kind, error: &watcher::Error, tell: &mpsc::Sender<Message>) {
+    tracing::warn!(kind = resources::plural(kind), %error, "watch failed, trying again");
+    let forbidden = matches!(
+        error,
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) if status.code == 403
+    );
+    if kind == Kind::Node && forbidden {
+        let _ = tell.send(Message::NoNodes).await;
+    }
+}

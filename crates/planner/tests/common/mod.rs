@@ -1,0 +1,359 @@
+//! A world in a few words, for tests: what is not said is as it should be.
+#![allow(dead_code)]
+
+use ensemble_planner::memory::{Check, Failure, Kind, Memory, Taken};
+use ensemble_planner::snapshot::Nodes;
+use ensemble_planner::view::{
+    BudgetView, ClaimView, EnsembleView, NodeView, PodView, RequestView, RevisionView, ServiceView,
+};
+use ensemble_planner::{Plan, Snapshot, Time, Write, render, revision};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub const NOW: i64 = 1_000_000_000;
+pub const UID: &str = "ens-uid";
+
+/// The template with that image tag.
+pub fn template(tag: &str) -> Map<String, Value> {
+    let value = json!({"spec": {"containers": [{"name": "app", "image": format!("app:{tag}")}]}});
+    value.as_object().cloned().unwrap()
+}
+
+/// The name of the revision with that image tag.
+pub fn revision_name(tag: &str) -> String {
+    revision::name("orders", &template(tag))
+}
+
+/// A snapshot in the making.
+pub struct World {
+    pub ensemble: Value,
+    pub pods: BTreeMap<String, Value>,
+    pub claims: BTreeMap<String, Value>,
+    pub revisions: BTreeMap<String, Value>,
+    pub services: BTreeMap<String, Value>,
+    pub budgets: BTreeMap<String, Value>,
+    pub requests: BTreeMap<String, Value>,
+    pub nodes: Option<BTreeMap<String, Value>>,
+    pub memory: Memory,
+    pub behind: Vec<Kind>,
+    pub now: i64,
+    pub epoch: i64,
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    match (into, patch) {
+        (Value::Object(into), Value::Object(patch)) => {
+            for (key, value) in patch {
+                if value.is_null() {
+                    into.remove(key);
+                } else {
+                    merge(into.entry(key).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (into, patch) => *into = patch.clone(),
+    }
+}
+
+impl World {
+    /// An Ensemble `orders` of three members with claims `data` and `wal`, not yet looked at.
+    pub fn new(replicas: u32) -> Self {
+        let claim = |name: &str| json!({"name": name, "spec": {"resources": {"requests": {"storage": "1Gi"}}}});
+        let node = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let nodes = ["n0", "n1", "n2"].map(|n| (n.to_owned(), node.clone()));
+        Self {
+            ensemble: json!({
+                "metadata": {"name": "orders", "namespace": "shop", "uid": UID, "generation": 1,
+                             "resourceVersion": "1"},
+                "spec": {"replicas": replicas, "template": template("1"),
+                         "claims": [claim("data"), claim("wal")]},
+            }),
+            pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            revisions: BTreeMap::new(),
+            services: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            nodes: Some(nodes.into_iter().collect()),
+            memory: Memory::default(),
+            behind: Vec::new(),
+            now: NOW,
+            epoch: 7,
+        }
+    }
+
+    /// The same, converged at image tag 1: everything there, everybody Ready for long.
+    pub fn converged(replicas: u32) -> Self {
+        let mut world = Self::new(replicas);
+        world.revision("1", 1);
+        let born = if replicas == 0 { String::new() } else { format!("0-{}", replicas - 1) };
+        world.spec(&json!({}));
+        world.ensemble["metadata"]["annotations"] = json!({"ensemble.dev/born": "true"});
+        world.ledger(replicas, &born);
+        for ordinal in 0..replicas {
+            world.member(ordinal, "1");
+        }
+        world.ensemble["status"]["currentRevision"] = revision_name("1").into();
+        world.services.insert(
+            "orders-members".into(),
+            json!({"metadata": {"name": "orders-members", "uid": "svc", "labels": {"ensemble.dev/ensemble": "orders"},
+                   "ownerReferences": [{"uid": UID, "controller": true}]}}),
+        );
+        let snap = world.snapshot();
+        let mut budget = render::budget(&snap);
+        budget["metadata"]["uid"] = "pdb".into();
+        world.budgets.insert("orders-members".into(), budget);
+        world
+    }
+
+    pub fn spec(&mut self, patch: &Value) -> &mut Self {
+        merge(&mut self.ensemble["spec"], patch);
+        self
+    }
+
+    /// The user changes the image.
+    pub fn image(&mut self, tag: &str) -> &mut Self {
+        self.ensemble["spec"]["template"] = template(tag).into();
+        self.ensemble["metadata"]["generation"] = 2.into();
+        self
+    }
+
+    pub fn ledger(&mut self, next: u32, born: &str) -> &mut Self {
+        let ledger = json!({"members": {"next": next, "born": born}});
+        merge(&mut self.ensemble, &json!({"status": {"ledger": ledger}}));
+        self
+    }
+
+    pub fn revision(&mut self, tag: &str, number: i64) -> &mut Self {
+        let name = revision_name(tag);
+        let snap = self.snapshot();
+        let mut body = render::revision(&snap, &name, number);
+        body["data"]["template"] = template(tag).into();
+        body["metadata"]["uid"] = format!("rev-{tag}").into();
+        self.revisions.insert(name, body);
+        self
+    }
+
+    /// A new image whose revision is stored, tried and pulled everywhere.
+    pub fn prepared(&mut self, tag: &str) -> &mut Self {
+        self.image(tag).revision(tag, 2);
+        let name = revision_name(tag);
+        self.memory.checks.insert(name.clone(), Check::Passed(tag.to_owned()));
+        self.memory.checks.insert(revision_name("1"), Check::Passed("1".into()));
+        for node in ["n0", "n1", "n2"] {
+            self.memory.pulled.insert((name.clone(), node.into()));
+        }
+        self
+    }
+
+    pub fn claim(&mut self, claim: &str, ordinal: u32) -> &mut Self {
+        let snap = self.snapshot();
+        let life = snap.ledger().incarnation(ordinal);
+        let mut body = render::claim(&snap, claim, &Map::new(), ordinal, life);
+        body["metadata"]["uid"] = format!("{claim}-{ordinal}").into();
+        body["status"] = json!({"phase": "Bound"});
+        self.claims.insert(format!("{claim}-orders-{ordinal}"), body);
+        self
+    }
+
+    /// A member with its claims, Ready for long, at that image tag.
+    pub fn member(&mut self, ordinal: u32, tag: &str) -> &mut Self {
+        self.claim("data", ordinal).claim("wal", ordinal);
+        let snap = self.snapshot();
+        let member = render::Member {
+            ordinal,
+            incarnation: snap.ledger().incarnation(ordinal),
+            revision: &revision_name(tag),
+            number: 1,
+            template: &template(tag),
+        };
+        let mut pod = render::pod(&snap, member);
+        let uid = format!("pod-{ordinal}");
+        pod["metadata"]["uid"] = uid.clone().into();
+        pod["metadata"]["resourceVersion"] = "5".into();
+        pod["metadata"]["generation"] = 1.into();
+        pod["spec"]["nodeName"] = format!("n{}", ordinal % 3).into();
+        pod["status"] = json!({
+            "phase": "Running", "startTime": "x", "observedGeneration": 1,
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}],
+            "containerStatuses": [{"name": "app", "image": format!("app:{tag}"), "imageID": "sha",
+                                   "restartCount": 0, "state": {"running": {}}}],
+        });
+        self.pods.insert(format!("orders-{ordinal}"), pod);
+        self.memory.ready_since.insert(uid.clone(), Time(0));
+        self.memory.once_ready.insert(uid);
+        self
+    }
+
+    pub fn pod(&mut self, ordinal: u32, patch: &Value) -> &mut Self {
+        merge(self.pods.get_mut(&format!("orders-{ordinal}")).unwrap(), patch);
+        self
+    }
+
+    fn not_ready(&mut self, ordinal: u32, since: i64) {
+        self.pods.get_mut(&format!("orders-{ordinal}")).unwrap()["status"]["conditions"] =
+            json!([{"type": "Ready", "status": "False"}]);
+        let uid = format!("pod-{ordinal}");
+        self.memory.ready_since.remove(&uid);
+        self.memory.unready_since.insert(uid, Time(since));
+    }
+
+    /// It runs and is not Ready, since that time.
+    pub fn unhealthy(&mut self, ordinal: u32, since: i64) -> &mut Self {
+        self.not_ready(ordinal, since);
+        self
+    }
+
+    /// Its container waits for that reason, so nothing of it runs.
+    pub fn waiting(&mut self, ordinal: u32, reason: &str) -> &mut Self {
+        self.not_ready(ordinal, NOW);
+        let pod = self.pods.get_mut(&format!("orders-{ordinal}")).unwrap();
+        pod["status"]["containerStatuses"][0]["restartCount"] = 3.into();
+        pod["status"]["containerStatuses"][0]["state"] =
+            json!({"waiting": {"reason": reason, "message": format!("{reason} said the kubelet")}});
+        pod["status"]["containerStatuses"][0]["lastState"] =
+            json!({"terminated": {"reason": "Error", "exitCode": 1}});
+        self
+    }
+
+    pub fn unscheduled(&mut self, ordinal: u32, why: &str) -> &mut Self {
+        self.not_ready(ordinal, NOW);
+        let pod = self.pods.get_mut(&format!("orders-{ordinal}")).unwrap();
+        pod["spec"].as_object_mut().unwrap().remove("nodeName");
+        pod["status"] = json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}]});
+        self
+    }
+
+    /// It has ended for good.
+    pub fn ended(&mut self, ordinal: u32, reason: &str) -> &mut Self {
+        self.not_ready(ordinal, NOW);
+        self.pod(ordinal, &json!({"status": {"phase": "Failed", "reason": reason}}))
+    }
+
+    /// It was told to end, that many seconds ago.
+    pub fn leaving(&mut self, ordinal: u32, seconds: i64) -> &mut Self {
+        let uid = format!("pod-{ordinal}");
+        self.memory.leaving_since.insert(uid, Time(NOW - seconds * 1000));
+        let patch = json!({"metadata": {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}});
+        self.pod(ordinal, &patch)
+    }
+
+    pub fn gone(&mut self, ordinal: u32) -> &mut Self {
+        self.pods.remove(&format!("orders-{ordinal}"));
+        self
+    }
+
+    pub fn intent(&mut self, ordinal: u32, method: &str, epoch: i64) -> &mut Self {
+        let intent = json!({"member": format!("orders-{ordinal}"), "uid": format!("pod-{ordinal}"),
+                            "method": method, "epoch": epoch, "since": "2001-01-01T00:00:00Z"});
+        let status = self.ensemble["status"].as_object_mut().unwrap();
+        let list = status.entry("inFlight").or_insert_with(|| json!([]));
+        list.as_array_mut().unwrap().push(intent);
+        self
+    }
+
+    pub fn failure(&mut self, kind: Kind, name: &str, reason: ensemble_api::Reason) -> &mut Self {
+        let failure = Failure {
+            reason,
+            message: "said the API server".into(),
+            since: Time(NOW),
+            tries: 1,
+            retry_at: Time(NOW + 1000),
+        };
+        self.memory.failures.insert((kind, name.into()), failure);
+        self
+    }
+
+    pub fn taken(&mut self, kind: Kind, name: &str, ours_by_owner: bool) -> &mut Self {
+        let pin = ensemble_planner::view::Pinned { name: name.into(), uid: "x".into(), ..Default::default() };
+        let taken = Taken { pin, ours_by_owner, since: Time(NOW), retry_at: Time(NOW + 1000) };
+        self.memory.taken.insert((kind, name.into()), taken);
+        self
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let read = |map: &BTreeMap<String, Value>| map.clone().into_iter();
+        let nodes: Option<Nodes> = self.nodes.as_ref().map(|nodes| {
+            nodes.iter().map(|(name, node)| (name.clone(), NodeView::read(node))).collect()
+        });
+        Snapshot {
+            now: Time(self.now),
+            epoch: self.epoch,
+            ensemble: EnsembleView::read(&self.ensemble).unwrap(),
+            pods: read(&self.pods).map(|(k, v)| (k, PodView::read(&v))).collect(),
+            claims: read(&self.claims).map(|(k, v)| (k, ClaimView::read(&v))).collect(),
+            nodes: nodes.map(Arc::new),
+            revisions: read(&self.revisions).map(|(k, v)| (k, RevisionView::read(&v))).collect(),
+            services: read(&self.services)
+                .map(|(k, v)| (k, ServiceView { meta: ensemble_planner::view::Meta::read(&v) }))
+                .collect(),
+            budgets: read(&self.budgets).map(|(k, v)| (k, BudgetView::read(&v))).collect(),
+            requests: read(&self.requests)
+                .map(|(k, v)| (k, RequestView::read(&v).unwrap()))
+                .collect(),
+            memory: Arc::new(self.memory.clone()),
+            behind: self.behind.clone(),
+        }
+    }
+
+    pub fn plan(&self) -> Plan {
+        ensemble_planner::plan(&self.snapshot())
+    }
+
+    /// Stores the status that a plan wants stored, as the API server would.
+    pub fn store_status(&mut self) -> &mut Self {
+        let plan = self.plan();
+        if let Some(status) = status(&plan) {
+            self.ensemble["status"] = serde_json::to_value(status).unwrap();
+        }
+        self
+    }
+}
+
+/// The status that a plan wants stored.
+pub fn status(plan: &Plan) -> Option<&ensemble_api::EnsembleStatus> {
+    plan.writes.iter().find_map(|w| match w {
+        Write::Status(status) => Some(status.as_ref()),
+        _ => None,
+    })
+}
+
+/// Names of members that a plan wants disrupted.
+pub fn disrupted(plan: &Plan) -> Vec<String> {
+    let status = status(plan);
+    let intents = status.iter().flat_map(|s| &s.in_flight);
+    let mut members: Vec<String> = intents.map(|i| i.member.clone()).collect();
+    members.truncate(members.len());
+    assert!(plan.permits.len() <= members.len());
+    members
+}
+
+/// What a plan creates: `Pod orders-0`.
+pub fn created(plan: &Plan) -> Vec<String> {
+    plan.writes
+        .iter()
+        .filter_map(|w| match w {
+            Write::Create { kind, body } => {
+                Some(format!("{kind:?} {}", body["metadata"]["name"].as_str().unwrap()))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// The reasons of all blocked steps: `BudgetUsed orders-1`.
+pub fn reasons(plan: &Plan) -> Vec<String> {
+    plan.report
+        .steps
+        .iter()
+        .filter_map(|s| {
+            let blocker = s.blocker.as_ref()?;
+            Some(match &s.member {
+                Some(member) => format!("{} {member}", blocker.reason),
+                None => blocker.reason.to_string(),
+            })
+        })
+        .collect()
+}
