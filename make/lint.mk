@@ -27,4 +27,4 @@ tidy: ## no machine's paths, no dead links, no overgrown files
 # alone, so advisories are not checked here; see deny.toml.
 .PHONY: deny
 deny: $(CARGO_DENY) ## licences, sources and banned crates
-	'$(CARGO_DENY)' --workspace $(LOCKED) check bans licenses sources
+	'$(CARGO_DENY)' --workspace $(LOCKED) check --hide-inclusion-graph bans licenses sources

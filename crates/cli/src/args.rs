@@ -1,0 +1,360 @@
+//! What can be typed.
+
+use crate::output::Format;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The image that `install` names if none is given.
+pub const IMAGE: &str = concat!("ensemble.dev/ensemble:", env!("CARGO_PKG_VERSION"));
+/// Where the controller lives if nothing else is said.
+pub const HOME: &str = "ensemble-system";
+
+/// Runs databases and quorum systems on Kubernetes, and always tells you what it is waiting for.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ensemble",
+    version,
+    after_long_help = crate::exit::help(),
+    after_help = "Exit codes and details: --help",
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    term_width = 100
+)]
+pub struct Cli {
+    /// Which cluster and how the answer is written.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Global {
+    /// The namespace; default: that of the current context
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The context of the kubeconfig to use
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The kubeconfig to use; default: $KUBECONFIG, ~/.kube/config, or the pod's own account
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<std::path::PathBuf>,
+    /// How data is written to stdout; talk goes to stderr
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    pub output: Format,
+    /// Whether to colour; NO_COLOR turns it off, and colour is never the only signal
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List ensembles, or show one with its members and its plan
+    ///
+    /// Shows what the controller wrote into the status; it computes nothing of its own. With a name
+    /// the exit code says how the ensemble stands.
+    Status(Status),
+    /// Say what an ensemble waits for, since when, and what clears it
+    ///
+    /// Shows the plan in the status: the step that does not move, because of what, since when, what
+    /// clears it, what is safe meanwhile, which safety rules hold (it is not those), and what you
+    /// may do. The exit code says how the ensemble stands.
+    Why(Named),
+    /// List the revisions of an ensemble's template
+    History(Named),
+    /// Hold the rollout where it is; members that fail are still repaired
+    ///
+    /// Sets spec.rollout.paused as you, with your rights. If the Ensemble is kept in Git, Git wins at
+    /// its next sync.
+    Pause(Change),
+    /// Let a paused rollout go on
+    Resume(Change),
+    /// Go back to an earlier template
+    ///
+    /// Without --to: to the revision that last reached all members, or, if that is the one asked for
+    /// now, to the one before. Writes spec.template as you, with your rights; if the Ensemble is kept
+    /// in Git, Git wins at its next sync.
+    Undo(Undo),
+    /// Print all that the controller needs, or apply it
+    ///
+    /// Without --apply nothing is touched: the manifests are printed. The controller gets no right to
+    /// read Secrets and none to run commands in pods.
+    Install(Install),
+    /// Remove the controller; databases stay
+    ///
+    /// Members, their volumes and Services go on without a controller. With --crds every Ensemble is
+    /// deleted too, each as an orphan: its pods and claims stay and are taken up again if an Ensemble
+    /// of that name is created later.
+    Uninstall(Uninstall),
+    /// Print the CustomResourceDefinitions
+    Crd,
+    /// Run the controller
+    ///
+    /// It looks after all namespaces, or after one with --watch-namespace, and works only while it
+    /// holds its Lease.
+    Controller(Controller),
+    /// Print a completion script for a shell
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the version
+    Version,
+    /// Print pages of the documentation that are made from the code
+    #[command(hide = true)]
+    Docs {
+        /// The page
+        page: crate::docs::Page,
+    },
+}
+
+/// `status`.
+#[derive(Args, Debug)]
+pub struct Status {
+    /// The ensemble; all of the namespace if absent
+    #[arg(value_parser = ensemble_name)]
+    pub name: Option<String>,
+    /// In all namespaces
+    #[arg(short = 'A', long, conflicts_with = "name")]
+    pub all_namespaces: bool,
+    /// Only those with these labels
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "name")]
+    pub selector: Option<String>,
+    /// Go on showing: redrawn on a terminal, one line per change elsewhere
+    #[arg(short, long)]
+    pub watch: bool,
+    /// Wait until the ensemble has converged; ends at once if it is stalled, paused or suspended
+    #[arg(long, requires = "name", conflicts_with = "watch")]
+    pub wait: bool,
+    /// How long to wait at most: 90s, 10m, 1h
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
+    pub timeout: Option<Duration>,
+}
+
+/// One ensemble.
+#[derive(Args, Debug)]
+pub struct Named {
+    /// The ensemble: NAME or ens/NAME
+    #[arg(value_parser = ensemble_name)]
+    pub name: String,
+}
+
+/// A change of one ensemble.
+#[derive(Args, Debug)]
+pub struct Change {
+    /// The ensemble: NAME or ens/NAME
+    #[arg(value_parser = ensemble_name)]
+    pub name: String,
+    /// Ask the API server whether it would be accepted, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `undo`.
+#[derive(Args, Debug)]
+pub struct Undo {
+    /// Which one, and whether in earnest.
+    #[command(flatten)]
+    pub change: Change,
+    /// The revision to go back to, as `ensemble history NAME` numbers them
+    #[arg(long, value_name = "REVISION")]
+    pub to: Option<i64>,
+}
+
+/// `install`.
+#[derive(Args, Clone, Debug)]
+pub struct Install {
+    /// The controller's image
+    #[arg(long, default_value = IMAGE)]
+    pub image: String,
+    /// Look after this namespace alone, with a Role in place of a ClusterRole
+    #[arg(long, value_name = "NAMESPACE")]
+    pub watch_namespace: Option<String>,
+    /// How many controllers run; one works, the others wait for its Lease
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5))]
+    pub replicas: u32,
+    /// Leave out the CustomResourceDefinitions, which need cluster-wide rights
+    #[arg(long)]
+    pub skip_crds: bool,
+    /// Apply the manifests in place of printing them
+    #[arg(long)]
+    pub apply: bool,
+    /// Wait until the controller is available
+    #[arg(long, requires = "apply")]
+    pub wait: bool,
+    /// How long to wait at most: 90s, 10m, 1h
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    pub timeout: Duration,
+}
+
+/// `uninstall`.
+#[derive(Args, Debug)]
+pub struct Uninstall {
+    /// Also delete every Ensemble (its pods and claims stay) and the definitions
+    #[arg(long)]
+    pub crds: bool,
+    /// The namespace that was given to `install --watch-namespace`
+    #[arg(long, value_name = "NAMESPACE")]
+    pub watch_namespace: Option<String>,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// How long to wait at most for the controller to end and for orphans to be let go
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    pub timeout: Duration,
+}
+
+/// `controller`.
+#[derive(Args, Clone, Debug)]
+pub struct Controller {
+    /// Look after this namespace alone; default: all
+    #[arg(long, value_name = "NAMESPACE")]
+    pub watch_namespace: Option<String>,
+    /// Read nodes although it looks after one namespace alone; needs a ClusterRole for nodes
+    #[arg(long, requires = "watch_namespace")]
+    pub read_nodes: bool,
+    /// Where health and metrics are served: /healthz, /readyz, /metrics
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+    /// The namespace of the Lease; default: that of the controller's pod
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "POD_NAMESPACE",
+        hide_env_values = true
+    )]
+    pub lease_namespace: Option<String>,
+    /// The name of the Lease
+    #[arg(long, value_name = "NAME", default_value = "ensemble-controller")]
+    pub lease_name: String,
+    /// Who we are in the Lease; default: the pod's name, or the host's
+    #[arg(long, value_name = "NAME", env = "POD_NAME", hide_env_values = true)]
+    pub identity: Option<String>,
+    /// How many calls to the API server may be under way at once
+    #[arg(long, value_name = "COUNT", default_value_t = 64)]
+    pub concurrency: usize,
+    /// How logs are written to stderr
+    #[arg(long, value_name = "FORMAT", default_value = "json")]
+    pub log_format: LogFormat,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+/// `orders`, `ens/orders`, `ensemble/orders` and kubectl's long forms are one name.
+fn ensemble_name(text: &str) -> Result<String, String> {
+    let name = match text.split_once('/') {
+        None => text,
+        Some((kind, name)) => {
+            let kinds = [
+                "ens",
+                "ensemble",
+                "ensembles",
+                "ensemble.ensemble.dev",
+                "ensembles.ensemble.dev",
+            ];
+            if !kinds.contains(&kind) {
+                return Err(format!(
+                    "'{kind}' is not an ensemble; write NAME or ens/NAME"
+                ));
+            }
+            name
+        }
+    };
+    let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    if name.is_empty() || !name.chars().all(letters) {
+        return Err("not a name: lower-case letters, digits and '-', for example 'orders'".into());
+    }
+    Ok(name.to_owned())
+}
+
+/// `90s`, `10m`, `1h30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "write a time with its unit: 90s, 10m, 1h30m".to_owned();
+    let mut total = 0_u64;
+    let mut digits = String::new();
+    for c in text.chars() {
+        if c.is_ascii_digit() {
+            digits.push(c);
+            continue;
+        }
+        let unit = match c {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            _ => return Err(wrong()),
+        };
+        let count: u64 = digits.parse().map_err(|_| wrong())?;
+        let seconds = count.checked_mul(unit).ok_or_else(wrong)?;
+        total = total.checked_add(seconds).ok_or_else(wrong)?;
+        digits.clear();
+    }
+    if !digits.is_empty() || text.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(Duration::from_secs(total))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_name_may_carry_its_kind_as_in_kubectl() {
+        for text in [
+            "orders",
+            "ens/orders",
+            "ensemble/orders",
+            "ensembles.ensemble.dev/orders",
+        ] {
+            assert_eq!(ensemble_name(text).unwrap(), "orders");
+        }
+        for text in ["sts/orders", "ens/", "", "Orders", "a b"] {
+            assert!(ensemble_name(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(duration("90s").unwrap().as_secs(), 90);
+        assert_eq!(duration("1h30m").unwrap().as_secs(), 5400);
+        for text in ["", "10", "m", "5d", "-1s", "99999999999999999999h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The controller's rights, and nothing more: no Secrets, no `pods/exec`, no spec of an Ensemble that
+//! it could change.
+
+use super::{NAME, Place, object};
+use serde_json::{Value, json};
+
+/// Accounts, roles and bindings.
+pub fn all(place: &Place) -> Vec<Value> {
+    let home = Some(place.home.as_str());
+    let mut objects = vec![object("v1", "ServiceAccount", NAME, home)];
+    match &place.watched {
+        None => {
+            let mut rules = member_rules();
+            rules.push(node_rule());
+            objects.push(role("ClusterRole", NAME, None, rules));
+            objects.push(binding(
+                "ClusterRoleBinding",
+                NAME,
+                None,
+                "ClusterRole",
+                place,
+            ));
+            objects.extend(for_people());
+        }
+        Some(watched) => {
+            objects.push(role("Role", NAME, Some(watched), member_rules()));
+            objects.push(binding("RoleBinding", NAME, Some(watched), "Role", place));
+        }
+    }
+    let leases = format!("{NAME}-leases");
+    objects.push(role("Role", &leases, home, vec![lease_rule()]));
+    objects.push(binding("RoleBinding", &leases, home, "Role", place));
+    objects
+}
+
+fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+/// What it needs in every namespace that it looks after.
+fn member_rules() -> Vec<Value> {
+    let watch = ["get", "list", "watch"];
+    let and = |more: &[&'static str]| [watch.as_slice(), more].concat();
+    vec![
+        // Patching is for annotations and finalizers; the spec is the user's and is never written.
+        rule("ensemble.dev", &["ensembles"], &and(&["patch"])),
+        rule(
+            "ensemble.dev",
+            &["ensemblerequests"],
+            &and(&["patch", "delete"]),
+        ),
+        rule(
+            "ensemble.dev",
+            &["ensembles/status", "ensemblerequests/status"],
+            &["update", "patch"],
+        ),
+        // Owner references that block deletion need it where the admission plugin asks.
+        rule("ensemble.dev", &["ensembles/finalizers"], &["update"]),
+        rule("", &["pods"], &and(&["create", "patch", "delete"])),
+        rule("", &["pods/eviction"], &["create"]),
+        rule(
+            "",
+            &["persistentvolumeclaims"],
+            &and(&["create", "patch", "delete"]),
+        ),
+        rule("", &["services"], &and(&["create", "patch"])),
+        rule(
+            "apps",
+            &["controllerrevisions"],
+            &and(&["create", "patch", "delete"]),
+        ),
+        rule(
+            "policy",
+            &["poddisruptionbudgets"],
+            &and(&["create", "patch", "delete"]),
+        ),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+    ]
+}
+
+/// Whether a node is gone or tainted; only with cluster-wide rights.
+fn node_rule() -> Value {
+    rule("", &["nodes"], &["get", "list", "watch"])
+}
+
+/// Who leads; in the controller's own namespace alone.
+fn lease_rule() -> Value {
+    rule(
+        "coordination.k8s.io",
+        &["leases"],
+        &["get", "create", "update"],
+    )
+}
+
+/// So that whoever may view or edit a namespace may do so with ensembles too.
+fn for_people() -> Vec<Value> {
+    let kinds = ["ensembles", "ensemblerequests"];
+    let view = rule("ensemble.dev", &kinds, &["get", "list", "watch"]);
+    let change = ["create", "delete", "deletecollection", "patch", "update"];
+    let edit = rule(
+        "ensemble.dev",
+        &["ensembles", "ensembles/scale", "ensemblerequests"],
+        &change,
+    );
+    let aggregate = |name: &str, into: &[&str], rule: Value| {
+        let mut role = role("ClusterRole", name, None, vec![rule]);
+        for one in into {
+            let label = format!("rbac.authorization.k8s.io/aggregate-to-{one}");
+            role["metadata"]["labels"][label] = "true".into();
+        }
+        role
+    };
+    vec![
+        aggregate("ensemble-view", &["view", "edit", "admin"], view),
+        aggregate("ensemble-edit", &["edit", "admin"], edit),
+    ]
+}
+
+fn role(kind: &str, name: &str, namespace: Option<&str>, rules: Vec<Value>) -> Value {
+    let mut role = object("rbac.authorization.k8s.io/v1", kind, name, namespace);
+    role["rules"] = rules.into();
+    role
+}
+
+fn binding(kind: &str, name: &str, namespace: Option<&str>, role: &str, place: &Place) -> Value {
+    let mut binding = object("rbac.authorization.k8s.io/v1", kind, name, namespace);
+    binding["roleRef"] =
+        json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name});
+    binding["subjects"] =
+        json!([{"kind": "ServiceAccount", "name": NAME, "namespace": place.home}]);
+    binding
+}

@@ -1,0 +1,166 @@
+use super::*;
+use clap::Parser;
+
+fn installed(line: &str) -> Vec<Value> {
+    let words = ["ensemble", "install"]
+        .into_iter()
+        .chain(line.split_whitespace());
+    let cli = crate::args::Cli::parse_from(words);
+    let crate::args::Command::Install(args) = cli.command else {
+        panic!("not install")
+    };
+    let place = Place::of(
+        cli.global.namespace.as_deref(),
+        args.watch_namespace.as_deref(),
+    );
+    all(&place, &args)
+}
+
+fn of_kind<'o>(objects: &'o [Value], kind: &str) -> Vec<&'o Value> {
+    objects
+        .iter()
+        .filter(|object| object["kind"] == kind)
+        .collect()
+}
+
+/// `(group/resource, verb)` of every rule of every role that the controller gets.
+fn rights(objects: &[Value]) -> Vec<(String, String)> {
+    let strings = |value: &Value| -> Vec<String> {
+        value
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|s| s.as_str().unwrap().to_owned())
+            .collect()
+    };
+    let roles = of_kind(objects, "ClusterRole")
+        .into_iter()
+        .chain(of_kind(objects, "Role"));
+    let roles = roles.filter(|role| role["metadata"]["name"].as_str().unwrap().starts_with(NAME));
+    let mut rights = Vec::new();
+    for rule in roles.flat_map(|role| role["rules"].as_array().unwrap()) {
+        for group in strings(&rule["apiGroups"]) {
+            for resource in strings(&rule["resources"]) {
+                let verbs = strings(&rule["verbs"]);
+                rights.extend(
+                    verbs
+                        .into_iter()
+                        .map(|verb| (format!("{group}/{resource}"), verb)),
+                );
+            }
+        }
+    }
+    rights
+}
+
+#[test]
+fn the_controller_may_not_read_secrets_run_commands_or_write_a_spec() {
+    for line in ["", "--watch-namespace shop"] {
+        for (resource, verb) in rights(&installed(line)) {
+            assert!(!resource.contains('*') && verb != "*", "{resource} {verb}");
+            assert!(!resource.contains("secrets"), "{resource}");
+            assert!(
+                !["/pods/exec", "/pods/attach", "/pods/portforward"].contains(&resource.as_str())
+            );
+            let whole = resource == "ensemble.dev/ensembles";
+            assert!(
+                !(whole && ["update", "create", "delete"].contains(&verb.as_str())),
+                "{verb}"
+            );
+        }
+    }
+}
+
+#[test]
+fn with_one_namespace_nothing_but_the_definitions_is_cluster_wide() {
+    let objects = installed("--watch-namespace shop");
+    for kind in ["ClusterRole", "ClusterRoleBinding", "Namespace"] {
+        assert!(of_kind(&objects, kind).is_empty(), "{kind}");
+    }
+    assert!(
+        rights(&objects)
+            .iter()
+            .all(|(resource, _)| resource != "/nodes")
+    );
+    let bare = installed("--watch-namespace shop --skip-crds");
+    assert!(
+        bare.iter()
+            .all(|object| object["metadata"]["namespace"] == "shop")
+    );
+    let deployment = of_kind(&objects, "Deployment")[0];
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    assert!(
+        args.to_string().contains("--watch-namespace=shop"),
+        "{args}"
+    );
+}
+
+#[test]
+fn the_controller_may_live_elsewhere_than_it_watches() {
+    let objects = installed("--namespace tools --watch-namespace shop");
+    let binding = of_kind(&objects, "RoleBinding")
+        .into_iter()
+        .find(|b| b["metadata"]["namespace"] == "shop");
+    assert_eq!(binding.unwrap()["subjects"][0]["namespace"], "tools");
+    assert_eq!(
+        of_kind(&objects, "Deployment")[0]["metadata"]["namespace"],
+        "tools"
+    );
+}
+
+#[test]
+fn the_workload_is_what_pod_security_restricted_wants() {
+    let objects = installed("--image example.com/ensemble:dev --replicas 2");
+    let spec = &of_kind(&objects, "Deployment")[0]["spec"];
+    assert_eq!(spec["replicas"], 2);
+    let pod = &spec["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(
+        pod["securityContext"]["seccompProfile"]["type"],
+        "RuntimeDefault"
+    );
+    let container = &pod["containers"][0];
+    assert_eq!(container["image"], "example.com/ensemble:dev");
+    let security = &container["securityContext"];
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["capabilities"]["drop"][0], "ALL");
+    assert_eq!(container["livenessProbe"]["httpGet"]["path"], "/healthz");
+    assert_eq!(container["readinessProbe"]["httpGet"]["path"], "/readyz");
+}
+
+#[test]
+fn the_workloads_arguments_are_ones_that_the_controller_understands() {
+    for line in ["", "--watch-namespace shop"] {
+        let objects = installed(line);
+        let spec = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"];
+        let args: Vec<String> =
+            serde_json::from_value(spec["containers"][0]["args"].clone()).unwrap();
+        let cli = crate::args::Cli::try_parse_from(["ensemble".to_owned()].into_iter().chain(args));
+        assert!(matches!(
+            cli.unwrap().command,
+            crate::args::Command::Controller(_)
+        ));
+    }
+}
+
+#[test]
+fn uninstall_takes_away_all_that_install_made_but_namespace_and_definitions() {
+    let place = Place::of(None, None);
+    let name = |o: &Value| {
+        format!(
+            "{}/{}",
+            o["kind"].as_str().unwrap(),
+            o["metadata"]["name"].as_str().unwrap()
+        )
+    };
+    let mut made: Vec<String> = installed("").iter().map(name).collect();
+    made.retain(|n| {
+        !["Namespace/", "CustomResourceDefinition/", "Deployment/"]
+            .iter()
+            .any(|k| n.starts_with(k))
+    });
+    let mut removed: Vec<String> = to_remove(&place).iter().map(name).collect();
+    made.sort();
+    removed.sort();
+    assert_eq!(made, removed);
+}
