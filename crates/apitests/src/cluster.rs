@@ -13,13 +13,26 @@ pub async fn cluster() -> Result<&'static ControlPlane> {
     CLUSTER.get_or_try_init(start).await
 }
 
-async fn start() -> Result<ControlPlane> {
+/// Starts a cluster with the definitions in it.
+pub async fn start() -> Result<ControlPlane> {
     let oldest = std::env::var("ENSEMBLE_KUBERNETES").is_ok_and(|v| v == "oldest");
-    let version = if oldest { Version::Oldest } else { Version::Current };
-    let options = Options { version, fake_nodes: 3, ..Options::default() };
-    let plane = ControlPlane::start(options).await.context("start the control plane")?;
+    let version = if oldest {
+        Version::Oldest
+    } else {
+        Version::Current
+    };
+    let options = Options {
+        version,
+        fake_nodes: 3,
+        ..Options::default()
+    };
+    let plane = ControlPlane::start(options)
+        .await
+        .context("start the control plane")?;
     let client = plane.client().await?;
-    install_crds(&client).await.context("install the definitions")?;
+    install_crds(&client)
+        .await
+        .context("install the definitions")?;
     Ok(plane)
 }
 
@@ -28,13 +41,21 @@ async fn install_crds(client: &kube::Client) -> Result<()> {
     let api: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
     for crd in ensemble_api::crd::all() {
         let name = crd.metadata.name.clone().unwrap_or_default();
-        api.create(&Default::default(), &crd).await.with_context(|| name.clone())?;
-        ensemble_testbed::eventually("the definition is served", Duration::from_secs(20), async || {
-            let crd = api.get(&name).await?;
-            let conditions = crd.status.and_then(|s| s.conditions).unwrap_or_default();
-            let served = conditions.iter().any(|c| c.type_ == "Established" && c.status == "True");
-            Ok(served.then_some(()))
-        })
+        api.create(&Default::default(), &crd)
+            .await
+            .with_context(|| name.clone())?;
+        ensemble_testbed::eventually(
+            "the definition is served",
+            Duration::from_secs(20),
+            async || {
+                let crd = api.get(&name).await?;
+                let conditions = crd.status.and_then(|s| s.conditions).unwrap_or_default();
+                let served = conditions
+                    .iter()
+                    .any(|c| c.type_ == "Established" && c.status == "True");
+                Ok(served.then_some(()))
+            },
+        )
         .await?;
     }
     Ok(())

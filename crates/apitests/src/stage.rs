@@ -29,7 +29,9 @@ impl Controller {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
-        (&mut self.task).await.context("the controller panicked")??;
+        (&mut self.task)
+            .await
+            .context("the controller panicked")??;
         Ok(())
     }
 
@@ -52,28 +54,76 @@ pub struct Stage {
     /// The namespace.
     pub namespace: String,
     config: Config,
+    own: Option<ensemble_testbed::ControlPlane>,
 }
 
 impl Stage {
     /// Makes a namespace named after the test.
     pub async fn new(test: &str) -> Result<Self> {
+        Self::on(test, cluster().await?, None).await
+    }
+
+    /// The same in a cluster of its own, for tests that break the cluster.
+    pub async fn own_cluster(test: &str) -> Result<Self> {
+        let own = crate::cluster::start().await?;
+        let kubeconfig = own.kubeconfig();
+        let client = own.client().await?;
+        Self::made(test, client, kubeconfig, Some(own)).await
+    }
+
+    /// The cluster of its own.
+    pub fn plane(&self) -> Option<&ensemble_testbed::ControlPlane> {
+        self.own.as_ref()
+    }
+
+    async fn on(
+        test: &str,
+        plane: &ensemble_testbed::ControlPlane,
+        own: Option<ensemble_testbed::ControlPlane>,
+    ) -> Result<Self> {
+        Self::made(test, plane.client().await?, plane.kubeconfig(), own).await
+    }
+
+    async fn made(
+        test: &str,
+        client: Client,
+        kubeconfig: std::path::PathBuf,
+        own: Option<ensemble_testbed::ControlPlane>,
+    ) -> Result<Self> {
         let _ = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
             .with_test_writer()
             .try_init();
-        let plane = cluster().await?;
-        let client = plane.client().await?;
-        let kubeconfig = kube::config::Kubeconfig::read_from(plane.kubeconfig())?;
+        let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{}-{}-{number}", test.replace('_', "-"), std::process::id());
-        let namespace: String = namespace.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+        let namespace: String = namespace
+            .chars()
+            .rev()
+            .take(60)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .rev()
+            .collect();
         let namespace = namespace.trim_start_matches('-').to_owned();
-        let stage = Self { client, namespace, config };
-        let body: Namespace = serde_json::from_value(json!({"metadata": {"name": stage.namespace}}))?;
-        Api::all(stage.client.clone()).create(&PostParams::default(), &body).await?;
+        let stage = Self {
+            client,
+            namespace,
+            config,
+            own,
+        };
+        let body: Namespace =
+            serde_json::from_value(json!({"metadata": {"name": stage.namespace}}))?;
+        Api::all(stage.client.clone())
+            .create(&PostParams::default(), &body)
+            .await?;
         let accounts: Api<ServiceAccount> = stage.api();
-        stage.eventually("the default account exists", async || Ok(accounts.get_opt("default").await?)).await?;
+        stage
+            .eventually("the default account exists", async || {
+                Ok(accounts.get_opt("default").await?)
+            })
+            .await?;
         Ok(stage)
     }
 
@@ -88,24 +138,41 @@ impl Stage {
 
     /// Starts a controller for this namespace, with nodes in view.
     pub async fn controller(&self, identity: &str) -> Result<Controller> {
-        self.controller_with(identity, self.config.clone()).await
+        let options = self.options(identity);
+        self.run(options)
     }
 
-    /// Starts a controller that talks to another API server, or with another identity.
-    pub async fn controller_with(&self, identity: &str, config: Config) -> Result<Controller> {
-        let client = ensemble_controller::client(config)?;
-        let (stop, stopped) = oneshot::channel();
-        let options = ensemble_controller::Options {
+    /// Starts a controller with a Lease of its own, at that epoch: it believes to lead whoever else
+    /// does.
+    pub async fn controller_leading(&self, lease: &str, epoch: i32) -> Result<Controller> {
+        let body: k8s_openapi::api::coordination::v1::Lease = serde_json::from_value(json!({
+            "metadata": {"name": lease}, "spec": {"leaseTransitions": epoch}}))?;
+        self.api().create(&PostParams::default(), &body).await?;
+        let mut options = self.options(lease);
+        options.lease_name = lease.to_owned();
+        self.run(options)
+    }
+
+    fn options(&self, identity: &str) -> ensemble_controller::Options {
+        ensemble_controller::Options {
             namespace: Some(self.namespace.clone()),
             nodes: true,
             lease_namespace: Some(self.namespace.clone()),
             identity: Some(identity.to_owned()),
             ..Default::default()
-        };
+        }
+    }
+
+    fn run(&self, options: ensemble_controller::Options) -> Result<Controller> {
+        let client = ensemble_controller::client(self.config.clone())?;
+        let (stop, stopped) = oneshot::channel();
         let run = ensemble_controller::run(options, client, async move {
             let _ = stopped.await;
         });
-        Ok(Controller { stop: Some(stop), task: tokio::spawn(run) })
+        Ok(Controller {
+            stop: Some(stop),
+            task: tokio::spawn(run),
+        })
     }
 
     /// Waits for something, as long as anything may take.
@@ -157,14 +224,17 @@ impl Stage {
     /// Merges into the Ensemble `orders`.
     pub async fn patch(&self, body: Value) -> Result<Ensemble> {
         let api: Api<Ensemble> = self.api();
-        Ok(api.patch("orders", &PatchParams::default(), &Patch::Merge(body)).await?)
+        Ok(api
+            .patch("orders", &PatchParams::default(), &Patch::Merge(body))
+            .await?)
     }
 
     /// Changes the image.
     pub async fn image(&self, image: &str) -> Result<Ensemble> {
         let container = json!({"name": "db", "image": image,
                                "volumeMounts": [{"name": "data", "mountPath": "/data"}]});
-        self.patch(json!({"spec": {"template": {"spec": {"containers": [container]}}}})).await
+        self.patch(json!({"spec": {"template": {"spec": {"containers": [container]}}}}))
+            .await
     }
 
     /// The Ensemble `orders`.
@@ -183,7 +253,9 @@ impl Stage {
             let ensemble = self.get().await?;
             let status = ensemble.status.unwrap_or_default();
             let seen = Some(status.observed_generation) == ensemble.metadata.generation;
-            let ready = status.condition("Ready").is_some_and(|c| c.status == "True");
+            let ready = status
+                .condition("Ready")
+                .is_some_and(|c| c.status == "True");
             Ok((seen && ready).then_some(status))
         })
         .await
@@ -196,7 +268,8 @@ impl Stage {
             let status = ensemble.status.unwrap_or_default();
             let seen = Some(status.observed_generation) == ensemble.metadata.generation;
             let steps = status.plan.steps.into_iter();
-            let mut found = steps.filter(|s| s.blocker.as_ref().is_some_and(|b| b.reason == reason));
+            let mut found =
+                steps.filter(|s| s.blocker.as_ref().is_some_and(|b| b.reason == reason));
             Ok(found.next().filter(|_| seen))
         })
         .await
@@ -211,14 +284,26 @@ impl Stage {
     /// Name and uid of each member's pod.
     pub async fn uids(&self) -> Result<Vec<(String, String)>> {
         let pods = self.members().await?;
-        let pair = |p: Pod| (p.metadata.name.unwrap_or_default(), p.metadata.uid.unwrap_or_default());
+        let pair = |p: Pod| {
+            (
+                p.metadata.name.unwrap_or_default(),
+                p.metadata.uid.unwrap_or_default(),
+            )
+        };
         Ok(pods.into_iter().map(pair).collect())
     }
 
     /// Names of all claims.
     pub async fn claims(&self) -> Result<Vec<String>> {
-        let claims = self.api::<PersistentVolumeClaim>().list(&ListParams::default()).await?;
-        Ok(claims.items.into_iter().filter_map(|c| c.metadata.name).collect())
+        let claims = self
+            .api::<PersistentVolumeClaim>()
+            .list(&ListParams::default())
+            .await?;
+        Ok(claims
+            .items
+            .into_iter()
+            .filter_map(|c| c.metadata.name)
+            .collect())
     }
 
     /// Deletes an object, as a user does.
@@ -228,19 +313,26 @@ impl Stage {
         K: serde::de::DeserializeOwned,
         K::DynamicType: Default,
     {
-        self.api::<K>().delete(name, &DeleteParams::background()).await?;
+        self.api::<K>()
+            .delete(name, &DeleteParams::background())
+            .await?;
         Ok(())
     }
 
     async fn describe(&self) -> String {
         let status = self.status().await;
-        let status = status.ok().and_then(|s| serde_json::to_string_pretty(&s).ok());
+        let status = status
+            .ok()
+            .and_then(|s| serde_json::to_string_pretty(&s).ok());
         let pods = self.members().await.unwrap_or_default();
         let pods: Vec<String> = pods
             .iter()
             .map(|p| {
                 let phase = p.status.as_ref().and_then(|s| s.phase.clone());
-                format!("{:?} {:?} {phase:?}", p.metadata.name, p.metadata.deletion_timestamp)
+                format!(
+                    "{:?} {:?} {phase:?}",
+                    p.metadata.name, p.metadata.deletion_timestamp
+                )
             })
             .collect();
         format!("status: {}\npods: {pods:#?}", status.unwrap_or_default())

@@ -1,3 +1,14 @@
-//! What the controller does, seen on a real API server.
+//! What the controller does, seen on a real API server. Every row of the behaviour table that
+//! concerns the API server has its tests here.
 
+mod adoption;
+mod chaos;
+mod claims;
 mod create;
+mod disruption;
+mod names;
+mod quiet;
+mod repair;
+mod rollout;
+mod scale;
+mod validation;
