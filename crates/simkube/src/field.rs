@@ -13,6 +13,7 @@ pub(crate) enum FieldErrorKind {
     TooLong,
     TooMany,
     TypeInvalid,
+    NotFound,
 }
 
 impl FieldErrorKind {
@@ -26,6 +27,7 @@ impl FieldErrorKind {
             FieldErrorKind::TooLong => "FieldValueTooLong",
             FieldErrorKind::TooMany => "FieldValueTooMany",
             FieldErrorKind::TypeInvalid => "FieldValueTypeInvalid",
+            FieldErrorKind::NotFound => "FieldValueNotFound",
         }
     }
 
@@ -38,11 +40,15 @@ impl FieldErrorKind {
             FieldErrorKind::Forbidden => "Forbidden",
             FieldErrorKind::TooLong => "Too long",
             FieldErrorKind::TooMany => "Too many",
+            FieldErrorKind::NotFound => "Not found",
         }
     }
 
     fn shows_value(self) -> bool {
-        !matches!(self, FieldErrorKind::Required | FieldErrorKind::Forbidden | FieldErrorKind::TooLong)
+        !matches!(
+            self,
+            FieldErrorKind::Required | FieldErrorKind::Forbidden | FieldErrorKind::TooLong
+        )
     }
 }
 
@@ -61,7 +67,11 @@ impl FieldError {
         FieldError::of(FieldErrorKind::Required, path, None, detail)
     }
 
-    pub fn invalid(path: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
+    pub fn invalid(
+        path: impl Into<String>,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> FieldError {
         FieldError::of(FieldErrorKind::Invalid, path, Some(value.into()), detail)
     }
 
@@ -80,7 +90,12 @@ impl FieldError {
     ) -> FieldError {
         let list: Vec<String> = supported.into_iter().map(|s| format!("\"{s}\"")).collect();
         let detail = format!("supported values: {}", list.join(", "));
-        FieldError::of(FieldErrorKind::NotSupported, path, Some(value.into()), detail)
+        FieldError::of(
+            FieldErrorKind::NotSupported,
+            path,
+            Some(value.into()),
+            detail,
+        )
     }
 
     pub fn of(
@@ -89,13 +104,20 @@ impl FieldError {
         value: Option<Value>,
         detail: impl Into<String>,
     ) -> FieldError {
-        FieldError { kind, path: path.into(), value, detail: detail.into() }
+        FieldError {
+            kind,
+            path: path.into(),
+            value,
+            detail: detail.into(),
+        }
     }
 
     /// The error without its path, as `causes[].message` has it.
     pub fn body(&self) -> String {
         let mut out = self.kind.words().to_owned();
-        if self.kind.shows_value() && let Some(value) = &self.value {
+        if self.kind.shows_value()
+            && let Some(value) = &self.value
+        {
             // `to_string` of a JSON string is quoted, of a number or bool bare: what Go prints.
             out.push_str(": ");
             out.push_str(&value.to_string());

@@ -14,7 +14,12 @@ const NAME_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Ids {
     pub fn new(seed: u64) -> Ids {
-        Ids { state: seed, uids: 0, addresses: 0, containers: 0 }
+        Ids {
+            state: seed,
+            uids: 0,
+            addresses: 0,
+            containers: 0,
+        }
     }
 
     pub fn random(&mut self) -> u64 {
@@ -45,7 +50,12 @@ impl Ids {
 
     pub fn address(&mut self) -> String {
         self.addresses += 1;
-        format!("10.{}.{}.{}", self.addresses >> 16 & 255, self.addresses >> 8 & 255, self.addresses & 255)
+        format!(
+            "10.{}.{}.{}",
+            self.addresses >> 16 & 255,
+            self.addresses >> 8 & 255,
+            self.addresses & 255
+        )
     }
 
     pub fn container_id(&mut self) -> String {

@@ -10,8 +10,14 @@ pub(crate) struct Quantity {
 }
 
 const NANO: i128 = 1_000_000_000;
-const BINARY: [(&str, i128); 6] =
-    [("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40), ("Pi", 1 << 50), ("Ei", 1 << 60)];
+const BINARY: [(&str, i128); 6] = [
+    ("Ki", 1 << 10),
+    ("Mi", 1 << 20),
+    ("Gi", 1 << 30),
+    ("Ti", 1 << 40),
+    ("Pi", 1 << 50),
+    ("Ei", 1 << 60),
+];
 /// Suffix and its size in billionths, largest first.
 const DECIMAL: [(&str, i128); 10] = [
     ("E", NANO * 1_000_000_000_000_000_000),
@@ -27,20 +33,34 @@ const DECIMAL: [(&str, i128); 10] = [
 ];
 
 impl Quantity {
-    pub const ZERO: Quantity = Quantity { nanos: 0, binary: false };
+    pub const ZERO: Quantity = Quantity {
+        nanos: 0,
+        binary: false,
+    };
 
     pub fn parse(text: &str) -> Option<Quantity> {
-        let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
+        let end = text
+            .find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-'))
+            .unwrap_or(text.len());
         let (number, suffix) = text.split_at(end);
         if let Some((_, size)) = BINARY.iter().find(|(s, _)| *s == suffix) {
-            return Some(Quantity { nanos: scaled(number, size * NANO)?, binary: true });
+            return Some(Quantity {
+                nanos: scaled(number, size * NANO)?,
+                binary: true,
+            });
         }
         if let Some((_, size)) = DECIMAL.iter().find(|(s, _)| *s == suffix) {
-            return Some(Quantity { nanos: scaled(number, *size)?, binary: false });
+            return Some(Quantity {
+                nanos: scaled(number, *size)?,
+                binary: false,
+            });
         }
         let exponent: u32 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
         let size = 10_i128.checked_pow(exponent)?.checked_mul(NANO)?;
-        Some(Quantity { nanos: scaled(number, size)?, binary: false })
+        Some(Quantity {
+            nanos: scaled(number, size)?,
+            binary: false,
+        })
     }
 
     /// Reads a quantity that may be written as a string or as a bare number.
@@ -53,7 +73,10 @@ impl Quantity {
     }
 
     pub fn plus(self, other: Quantity) -> Quantity {
-        Quantity { nanos: self.nanos + other.nanos, binary: self.binary || other.binary }
+        Quantity {
+            nanos: self.nanos + other.nanos,
+            binary: self.binary || other.binary,
+        }
     }
 
     /// The one spelling that the API server stores.
@@ -70,7 +93,9 @@ impl Quantity {
             };
         }
         let found = DECIMAL.iter().find(|(_, size)| self.nanos % size == 0);
-        found.map_or_else(String::new, |(suffix, size)| format!("{}{suffix}", self.nanos / size))
+        found.map_or_else(String::new, |(suffix, size)| {
+            format!("{}{suffix}", self.nanos / size)
+        })
     }
 }
 
@@ -83,7 +108,13 @@ fn scaled(number: &str, size: i128) -> Option<i128> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let parse = |s: &str| if s.is_empty() { Some(0) } else { s.parse::<i128>().ok() };
+    let parse = |s: &str| {
+        if s.is_empty() {
+            Some(0)
+        } else {
+            s.parse::<i128>().ok()
+        }
+    };
     let mut total = parse(whole)?.checked_mul(size)?;
     if !fraction.is_empty() {
         let unit = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;

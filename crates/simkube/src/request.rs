@@ -160,13 +160,23 @@ impl Request {
 
     /// PUT an object.
     #[must_use]
-    pub fn update(resource: Resource, namespace: &str, name: &str, body: impl Into<Object>) -> Request {
+    pub fn update(
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+        body: impl Into<Object>,
+    ) -> Request {
         Request::new(Verb::Update, resource, namespace, name).body(body)
     }
 
     /// PATCH an object with a JSON merge patch.
     #[must_use]
-    pub fn patch(resource: Resource, namespace: &str, name: &str, body: impl Into<Object>) -> Request {
+    pub fn patch(
+        resource: Resource,
+        namespace: &str,
+        name: &str,
+        body: impl Into<Object>,
+    ) -> Request {
         Request::new(Verb::Patch(PatchType::Merge), resource, namespace, name).body(body)
     }
 
@@ -195,7 +205,9 @@ impl Request {
             "apiVersion": "v1", "kind": "Binding",
             "metadata": {"name": pod}, "target": {"kind": "Node", "name": node},
         });
-        Request::new(Verb::Create, Resource::Pods, namespace, pod).sub(Subresource::Binding).body(body)
+        Request::new(Verb::Create, Resource::Pods, namespace, pod)
+            .sub(Subresource::Binding)
+            .body(body)
     }
 
     /// Names the client, for the log.
@@ -345,15 +357,24 @@ pub struct List {
 
 impl Response {
     pub(crate) fn object(object: Object) -> Response {
-        Response { code: 200, body: Body::Object(object) }
+        Response {
+            code: 200,
+            body: Body::Object(object),
+        }
     }
 
     pub(crate) fn created(object: Object) -> Response {
-        Response { code: 201, body: Body::Object(object) }
+        Response {
+            code: 201,
+            body: Body::Object(object),
+        }
     }
 
     pub(crate) fn status(status: Status) -> Response {
-        Response { code: status.code, body: Body::Status(status) }
+        Response {
+            code: status.code,
+            body: Body::Status(status),
+        }
     }
 
     /// The object, if the answer is one.
@@ -396,7 +417,8 @@ impl Response {
 
 impl List {
     fn to_value(&self) -> Value {
-        let mut metadata = serde_json::json!({"resourceVersion": self.resource_version.to_string()});
+        let mut metadata =
+            serde_json::json!({"resourceVersion": self.resource_version.to_string()});
         if let Some(token) = &self.continue_token {
             metadata["continue"] = token.as_str().into();
         }

@@ -132,19 +132,31 @@ impl Info {
     /// `group/version`, or `v1`.
     #[must_use]
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// `Kind.group`, or `Kind` in the core group: how Kubernetes names kinds in errors.
     #[must_use]
     pub fn group_kind(&self) -> String {
-        if self.group.is_empty() { self.kind.to_string() } else { format!("{}.{}", self.kind, self.group) }
+        if self.group.is_empty() {
+            self.kind.to_string()
+        } else {
+            format!("{}.{}", self.kind, self.group)
+        }
     }
 
     /// `plural.group`, or `plural` in the core group: how Kubernetes names resources in errors.
     #[must_use]
     pub fn group_resource(&self) -> String {
-        if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() {
+            self.plural.to_string()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
     }
 }
 
@@ -171,27 +183,87 @@ const fn info(group: &'static str, plural: &'static str, kind: &'static str, rul
 }
 
 static BUILT_IN_INFO: [Info; BUILT_IN] = [
-    info("", "namespaces", "Namespace", STATUS | UNCONDITIONAL | RETURNS_DELETED),
+    info(
+        "",
+        "namespaces",
+        "Namespace",
+        STATUS | UNCONDITIONAL | RETURNS_DELETED,
+    ),
     info("", "nodes", "Node", STATUS | UNCONDITIONAL),
-    info("", "persistentvolumes", "PersistentVolume", STATUS | UNCONDITIONAL | RETURNS_DELETED),
-    info("storage.k8s.io", "storageclasses", "StorageClass", UNCONDITIONAL | RETURNS_DELETED),
-    info("", "pods", "Pod", NAMESPACED | STATUS | GENERATION | UNCONDITIONAL | RETURNS_DELETED),
+    info(
+        "",
+        "persistentvolumes",
+        "PersistentVolume",
+        STATUS | UNCONDITIONAL | RETURNS_DELETED,
+    ),
+    info(
+        "storage.k8s.io",
+        "storageclasses",
+        "StorageClass",
+        UNCONDITIONAL | RETURNS_DELETED,
+    ),
+    info(
+        "",
+        "pods",
+        "Pod",
+        NAMESPACED | STATUS | GENERATION | UNCONDITIONAL | RETURNS_DELETED,
+    ),
     info(
         "",
         "persistentvolumeclaims",
         "PersistentVolumeClaim",
         NAMESPACED | STATUS | UNCONDITIONAL | RETURNS_DELETED,
     ),
-    info("", "services", "Service", NAMESPACED | STATUS | UNCONDITIONAL | CREATE_ON_UPDATE | RETURNS_DELETED),
+    info(
+        "",
+        "services",
+        "Service",
+        NAMESPACED | STATUS | UNCONDITIONAL | CREATE_ON_UPDATE | RETURNS_DELETED,
+    ),
     info("", "configmaps", "ConfigMap", NAMESPACED | UNCONDITIONAL),
     info("", "secrets", "Secret", NAMESPACED | UNCONDITIONAL),
-    info("", "serviceaccounts", "ServiceAccount", NAMESPACED | UNCONDITIONAL | RETURNS_DELETED),
-    info("", "events", "Event", NAMESPACED | UNCONDITIONAL | CREATE_ON_UPDATE),
-    info("apps", "controllerrevisions", "ControllerRevision", NAMESPACED | UNCONDITIONAL),
-    info("policy", "poddisruptionbudgets", "PodDisruptionBudget", NAMESPACED | STATUS | GENERATION),
-    info("batch", "jobs", "Job", NAMESPACED | STATUS | GENERATION | UNCONDITIONAL),
-    info("coordination.k8s.io", "leases", "Lease", NAMESPACED | CREATE_ON_UPDATE),
-    info("discovery.k8s.io", "endpointslices", "EndpointSlice", NAMESPACED | GENERATION | UNCONDITIONAL),
+    info(
+        "",
+        "serviceaccounts",
+        "ServiceAccount",
+        NAMESPACED | UNCONDITIONAL | RETURNS_DELETED,
+    ),
+    info(
+        "",
+        "events",
+        "Event",
+        NAMESPACED | UNCONDITIONAL | CREATE_ON_UPDATE,
+    ),
+    info(
+        "apps",
+        "controllerrevisions",
+        "ControllerRevision",
+        NAMESPACED | UNCONDITIONAL,
+    ),
+    info(
+        "policy",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        NAMESPACED | STATUS | GENERATION,
+    ),
+    info(
+        "batch",
+        "jobs",
+        "Job",
+        NAMESPACED | STATUS | GENERATION | UNCONDITIONAL,
+    ),
+    info(
+        "coordination.k8s.io",
+        "leases",
+        "Lease",
+        NAMESPACED | CREATE_ON_UPDATE,
+    ),
+    info(
+        "discovery.k8s.io",
+        "endpointslices",
+        "EndpointSlice",
+        NAMESPACED | GENERATION | UNCONDITIONAL,
+    ),
 ];
 
 #[cfg(test)]
@@ -201,7 +273,10 @@ mod tests {
     #[test]
     fn every_built_in_finds_its_own_row() {
         assert_eq!(Resource::Pods.built_in().map(|i| &*i.kind), Some("Pod"));
-        assert_eq!(Resource::Leases.built_in().map(|i| &*i.plural), Some("leases"));
+        assert_eq!(
+            Resource::Leases.built_in().map(|i| &*i.plural),
+            Some("leases")
+        );
         for (i, r) in Resource::BUILT_INS.iter().enumerate() {
             assert_eq!(r.index(), i);
         }

@@ -38,7 +38,9 @@ impl LabelSelector {
                 if text.trim().is_empty() {
                     continue;
                 }
-                return Err(format!("unable to parse requirement: found '', expected: identifier in {text:?}"));
+                return Err(format!(
+                    "unable to parse requirement: found '', expected: identifier in {text:?}"
+                ));
             }
             requirements.push(parse_requirement(part)?);
         }
@@ -53,7 +55,10 @@ impl LabelSelector {
         let mut requirements = Vec::new();
         for (key, value) in object(selector, "matchLabels").into_iter().flatten() {
             let value = value.as_str().unwrap_or("").to_owned();
-            requirements.push(Requirement { key: key.clone(), test: Test::In(vec![value]) });
+            requirements.push(Requirement {
+                key: key.clone(),
+                test: Test::In(vec![value]),
+            });
         }
         for expression in items(selector, "matchExpressions") {
             requirements.push(Requirement {
@@ -108,7 +113,11 @@ impl LabelSelector {
 
 fn expression_test(expression: &Value) -> Option<Test> {
     let values = || {
-        items(expression, "values").iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        items(expression, "values")
+            .iter()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
     };
     match text_or_empty(expression, "operator") {
         "In" => Some(Test::In(values())),
@@ -137,7 +146,10 @@ fn split_outside_parentheses(text: &str) -> Vec<&str> {
 }
 
 fn parse_requirement(part: &str) -> Result<Requirement, String> {
-    let of = |key: &str, test| Requirement { key: key.trim().to_owned(), test };
+    let of = |key: &str, test| Requirement {
+        key: key.trim().to_owned(),
+        test,
+    };
     let one = |value: &str| vec![value.trim().to_owned()];
     if let Some(key) = part.strip_prefix('!') {
         return Ok(of(key, Test::Absent));
@@ -166,7 +178,10 @@ fn parse_set(part: &str, key: &str, rest: &str) -> Result<Requirement, String> {
         "notin" => Test::NotIn(values),
         _ => return Err(unreadable()),
     };
-    Ok(Requirement { key: key.to_owned(), test })
+    Ok(Requirement {
+        key: key.to_owned(),
+        test,
+    })
 }
 
 /// A set of equalities on fields, all of which must hold.
@@ -188,7 +203,9 @@ impl FieldSelector {
             } else if let Some((f, v)) = part.split_once("==").or_else(|| part.split_once('=')) {
                 (f, true, v)
             } else {
-                return Err(format!("invalid selector: '{text}'; can't understand '{part}'"));
+                return Err(format!(
+                    "invalid selector: '{text}'; can't understand '{part}'"
+                ));
             };
             let field = field.trim();
             if !supported(field) {
@@ -204,7 +221,9 @@ impl FieldSelector {
     pub fn matches(&self, object: &Value) -> bool {
         self.tests.iter().all(|(field, equal, value)| {
             let same = match at(object, field) {
-                None | Some(Value::Null) => value.is_empty() || (field == "spec.unschedulable" && value == "false"),
+                None | Some(Value::Null) => {
+                    value.is_empty() || (field == "spec.unschedulable" && value == "false")
+                }
                 Some(Value::String(s)) => s == value,
                 Some(other) => other.to_string() == *value,
             };
@@ -219,7 +238,9 @@ mod tests {
     use serde_json::json;
 
     fn selects(selector: &str, labels: Value) -> bool {
-        LabelSelector::parse(selector).unwrap().matches(&json!({"metadata": {"labels": labels}}))
+        LabelSelector::parse(selector)
+            .unwrap()
+            .matches(&json!({"metadata": {"labels": labels}}))
     }
 
     #[test]

@@ -51,7 +51,12 @@ pub struct Cause {
 
 impl Status {
     pub(crate) fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Status {
-        Status { code, reason, message: message.into(), details: None }
+        Status {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+        }
     }
 
     fn about(mut self, kind: &str, group: &str, name: &str) -> Status {
@@ -98,30 +103,45 @@ impl Status {
     }
 
     pub(crate) fn no_such_path() -> Status {
-        Status::new(404, "NotFound", "the server could not find the requested resource")
+        Status::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
     }
 
     pub(crate) fn already_exists(info: &Info, name: &str, terminating: bool) -> Status {
-        let prefix = if terminating { "object is being deleted: " } else { "" };
-        let message = format!("{prefix}{} \"{name}\" already exists", info.group_resource());
+        let prefix = if terminating {
+            "object is being deleted: "
+        } else {
+            ""
+        };
+        let message = format!(
+            "{prefix}{} \"{name}\" already exists",
+            info.group_resource()
+        );
         Status::new(409, "AlreadyExists", message).on(info, name)
     }
 
     pub(crate) fn stale(info: &Info, name: &str) -> Status {
-        const STALE: &str =
-            "the object has been modified; please apply your changes to the latest version and try again";
+        const STALE: &str = "the object has been modified; please apply your changes to the latest version and try again";
         Status::conflict(info, name, STALE)
     }
 
     pub(crate) fn conflict(info: &Info, name: &str, why: &str) -> Status {
-        let message =
-            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", info.group_resource());
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            info.group_resource()
+        );
         Status::new(409, "Conflict", message).on(info, name)
     }
 
     /// DELETE's early precondition check names the kind where others name the resource.
     pub(crate) fn precondition(info: &Info, name: &str, why: &str) -> Status {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", info.group_kind());
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            info.group_kind()
+        );
         Status::new(409, "Conflict", message).about(&info.kind, &info.group, name)
     }
 
@@ -144,13 +164,20 @@ impl Status {
 
     /// What simkube does not model: said plainly, never approximated.
     pub(crate) fn not_modelled(what: &str) -> Status {
-        Status::new(501, "NotImplemented", format!("simkube does not model {what}"))
+        Status::new(
+            501,
+            "NotImplemented",
+            format!("simkube does not model {what}"),
+        )
     }
 
     pub(crate) fn invalid(info: &Info, name: &str, errors: &[FieldError]) -> Status {
-        let message = format!("{} \"{name}\" is invalid: {}", info.group_kind(), aggregate(errors));
-        let mut status =
-            Status::new(422, "Invalid", message).about(&info.kind, &info.group, name);
+        let message = format!(
+            "{} \"{name}\" is invalid: {}",
+            info.group_kind(),
+            aggregate(errors)
+        );
+        let mut status = Status::new(422, "Invalid", message).about(&info.kind, &info.group, name);
         for error in errors {
             status = status.with_cause(error.kind.cause(), &error.body(), &error.path);
         }
@@ -166,9 +193,14 @@ impl Status {
     /// The Status as the API server writes it.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        let mut out = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": self.code});
+        let mut out =
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": self.code});
         let map = out.as_object_mut().expect("a literal map");
-        let word = if self.is_success() { "Success" } else { "Failure" };
+        let word = if self.is_success() {
+            "Success"
+        } else {
+            "Failure"
+        };
         map.insert("status".into(), word.into());
         put(map, "message", &self.message);
         put(map, "reason", self.reason);
@@ -190,7 +222,10 @@ impl Details {
         put(&mut map, "name", &self.name);
         put(&mut map, "uid", &self.uid);
         if !self.causes.is_empty() {
-            map.insert("causes".into(), self.causes.iter().map(Cause::to_value).collect());
+            map.insert(
+                "causes".into(),
+                self.causes.iter().map(Cause::to_value).collect(),
+            );
         }
         if self.retry_after_seconds > 0 {
             map.insert("retryAfterSeconds".into(), self.retry_after_seconds.into());

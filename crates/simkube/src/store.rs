@@ -18,7 +18,11 @@ pub type Key = Arc<str>;
 /// The key of an object.
 #[must_use]
 pub fn key(namespace: &str, name: &str) -> Key {
-    if namespace.is_empty() { Arc::from(name) } else { Arc::from(format!("{namespace}/{name}")) }
+    if namespace.is_empty() {
+        Arc::from(name)
+    } else {
+        Arc::from(format!("{namespace}/{name}"))
+    }
 }
 
 /// Splits a key into namespace and name.
@@ -93,7 +97,11 @@ pub(crate) struct Store {
 
 impl Store {
     pub fn new() -> Store {
-        Store { tables: vec![Table::default(); BUILT_IN], journal: Vec::new(), revision: 1 }
+        Store {
+            tables: vec![Table::default(); BUILT_IN],
+            journal: Vec::new(),
+            revision: 1,
+        }
     }
 
     pub fn add_table(&mut self) {
@@ -113,7 +121,10 @@ impl Store {
     }
 
     pub fn all(&self, resource: Resource) -> impl Iterator<Item = (&Key, &Object)> {
-        self.tables.get(resource.index()).into_iter().flat_map(|t| t.objects.iter())
+        self.tables
+            .get(resource.index())
+            .into_iter()
+            .flat_map(|t| t.objects.iter())
     }
 
     /// The objects of one namespace, or all of them if it is empty.
@@ -122,11 +133,14 @@ impl Store {
         resource: Resource,
         namespace: &'a str,
     ) -> impl Iterator<Item = (&'a Key, &'a Object)> {
-        self.all(resource).filter(move |(key, _)| in_namespace(key, namespace))
+        self.all(resource)
+            .filter(move |(key, _)| in_namespace(key, namespace))
     }
 
     pub fn count(&self, resource: Resource) -> usize {
-        self.tables.get(resource.index()).map_or(0, |t| t.objects.len())
+        self.tables
+            .get(resource.index())
+            .map_or(0, |t| t.objects.len())
     }
 
     /// Stores a new or changed object under the next revision.
@@ -139,11 +153,20 @@ impl Store {
         mut value: Value,
     ) -> Object {
         self.revision += 1;
-        set(&mut value, "metadata.resourceVersion", self.revision.to_string());
+        set(
+            &mut value,
+            "metadata.resourceVersion",
+            self.revision.to_string(),
+        );
         let object: Object = Arc::new(value);
-        let previous =
-            self.tables[resource.index()].objects.insert(key.clone(), object.clone());
-        let change = if previous.is_some() { Change::Modified } else { Change::Added };
+        let previous = self.tables[resource.index()]
+            .objects
+            .insert(key.clone(), object.clone());
+        let change = if previous.is_some() {
+            Change::Modified
+        } else {
+            Change::Added
+        };
         self.record(Entry {
             revision: self.revision,
             at,
@@ -193,19 +216,31 @@ impl Store {
         resource: Resource,
         from: usize,
     ) -> impl DoubleEndedIterator<Item = (usize, &Entry)> {
-        let events = self.tables.get(resource.index()).map_or(&[][..], |t| &t.events);
+        let events = self
+            .tables
+            .get(resource.index())
+            .map_or(&[][..], |t| &t.events);
         let from = from.min(events.len());
-        events[from..].iter().enumerate().map(move |(i, e)| (from + i, &self.journal[*e as usize]))
+        events[from..]
+            .iter()
+            .enumerate()
+            .map(move |(i, e)| (from + i, &self.journal[*e as usize]))
     }
 
     pub fn event_count(&self, resource: Resource) -> usize {
-        self.tables.get(resource.index()).map_or(0, |t| t.events.len())
+        self.tables
+            .get(resource.index())
+            .map_or(0, |t| t.events.len())
     }
 
     /// The position of the first write to a resource after a revision.
     pub fn position_after(&self, resource: Resource, revision: u64) -> usize {
-        let Some(table) = self.tables.get(resource.index()) else { return 0 };
-        table.events.partition_point(|e| self.journal[*e as usize].revision <= revision)
+        let Some(table) = self.tables.get(resource.index()) else {
+            return 0;
+        };
+        table
+            .events
+            .partition_point(|e| self.journal[*e as usize].revision <= revision)
     }
 
     pub fn oldest(&self, resource: Resource) -> u64 {
@@ -222,8 +257,11 @@ impl Store {
 
     /// The objects of a resource as they were at a revision.
     pub fn state_at(&self, resource: Resource, revision: u64) -> BTreeMap<Key, Object> {
-        let mut objects =
-            self.tables.get(resource.index()).map(|t| t.objects.clone()).unwrap_or_default();
+        let mut objects = self
+            .tables
+            .get(resource.index())
+            .map(|t| t.objects.clone())
+            .unwrap_or_default();
         let from = self.position_after(resource, revision);
         for (_, entry) in self.events(resource, from).rev() {
             match &entry.previous {
@@ -237,7 +275,10 @@ impl Store {
 
 /// Whether a key lies in a namespace; every key lies in the empty one.
 pub(crate) fn in_namespace(key: &str, namespace: &str) -> bool {
-    namespace.is_empty() || key.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'))
+    namespace.is_empty()
+        || key
+            .strip_prefix(namespace)
+            .is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// The same object under another resourceVersion.
@@ -267,7 +308,13 @@ mod tests {
         let mut store = Store::new();
         let r = Resource::ConfigMaps;
         let put = |store: &mut Store, n: &str, x: i64| {
-            store.put(SimTime::START, origin(), r, key("ns", n), json!({"metadata": {"name": n}, "x": x}));
+            store.put(
+                SimTime::START,
+                origin(),
+                r,
+                key("ns", n),
+                json!({"metadata": {"name": n}, "x": x}),
+            );
             store.revision()
         };
         let one = put(&mut store, "a", 1);
@@ -275,7 +322,13 @@ mod tests {
         put(&mut store, "a", 2);
         store.remove(SimTime::START, origin(), r, "ns/b").unwrap();
 
-        let names = |rv| store.state_at(r, rv).keys().map(|k| k.to_string()).collect::<Vec<_>>();
+        let names = |rv| {
+            store
+                .state_at(r, rv)
+                .keys()
+                .map(|k| k.to_string())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(one), ["ns/a"]);
         assert_eq!(names(two), ["ns/a", "ns/b"]);
         assert_eq!(store.state_at(r, two)["ns/a"]["x"], 1);

@@ -35,7 +35,10 @@ impl SimTime {
     #[must_use]
     pub fn rfc3339(self) -> String {
         let c = Civil::of(self);
-        format!("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", c.year, c.month, c.day, c.hour, c.minute, c.second)
+        format!(
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
+            c.year, c.month, c.day, c.hour, c.minute, c.second
+        )
     }
 
     /// `2026-01-01T00:00:00.000000Z`: as metav1.MicroTime is written.
@@ -64,11 +67,16 @@ impl SimTime {
         let (whole, fraction) = second.split_once('.').unwrap_or((second, "0"));
         let whole: i64 = whole.parse().ok()?;
         let millis: i64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
-        let in_range = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && whole < 61;
+        let in_range = (1..=12).contains(&month)
+            && (1..=31).contains(&day)
+            && hour < 24
+            && minute < 60
+            && whole < 61;
         if !in_range {
             return None;
         }
-        let seconds = days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + whole;
+        let seconds =
+            days_from_civil(year, month, day) * 86_400 + hour * 3600 + minute * 60 + whole;
         let seconds = seconds - offset_seconds(zone)?;
         u64::try_from(seconds * 1000 + millis).ok().map(SimTime)
     }
@@ -104,7 +112,14 @@ impl Civil {
         let seconds = t.0 / 1000;
         let (year, month, day) = civil_from_days((seconds / 86_400) as i64);
         let of_day = seconds % 86_400;
-        Civil { year, month, day, hour: of_day / 3600, minute: of_day / 60 % 60, second: of_day % 60 }
+        Civil {
+            year,
+            month,
+            day,
+            hour: of_day / 3600,
+            minute: of_day / 60 % 60,
+            second: of_day % 60,
+        }
     }
 }
 
@@ -126,7 +141,11 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let shifted = (5 * of_year + 2) / 153;
     let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
@@ -137,7 +156,10 @@ mod tests {
     #[test]
     fn the_start_is_the_first_of_january_2026() {
         assert_eq!(SimTime::START.rfc3339(), "2026-01-01T00:00:00Z");
-        assert_eq!(SimTime::START.plus_ms(1250).rfc3339_micro(), "2026-01-01T00:00:01.250000Z");
+        assert_eq!(
+            SimTime::START.plus_ms(1250).rfc3339_micro(),
+            "2026-01-01T00:00:01.250000Z"
+        );
     }
 
     #[test]
@@ -150,8 +172,14 @@ mod tests {
 
     #[test]
     fn an_offset_is_taken_into_account_and_nonsense_is_refused() {
-        assert_eq!(SimTime::parse("2026-01-01T02:00:00+02:00"), Some(SimTime::START));
-        assert_eq!(SimTime::parse("2026-01-01T00:00:00.5Z"), Some(SimTime::START.plus_ms(500)));
+        assert_eq!(
+            SimTime::parse("2026-01-01T02:00:00+02:00"),
+            Some(SimTime::START)
+        );
+        assert_eq!(
+            SimTime::parse("2026-01-01T00:00:00.5Z"),
+            Some(SimTime::START.plus_ms(500))
+        );
         assert_eq!(SimTime::parse("yesterday"), None);
         assert_eq!(SimTime::parse("2026-13-01T00:00:00Z"), None);
     }

@@ -35,7 +35,9 @@ pub fn flag(value: &Value, path: &str) -> bool {
 
 /// The elements of the list at a dotted path; none if it is absent.
 pub fn items<'a>(value: &'a Value, path: &str) -> &'a [Value] {
-    at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    at(value, path)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
 }
 
 /// The map at a dotted path.
@@ -106,7 +108,9 @@ pub fn copy_key(from: &Value, to: &mut Value, key: &str) {
 
 /// The condition of the given type in `status.conditions`.
 pub fn condition<'a>(value: &'a Value, kind: &str) -> Option<&'a Value> {
-    items(value, "status.conditions").iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
+    items(value, "status.conditions")
+        .iter()
+        .find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
 }
 
 /// Whether the condition of the given type is `True`.
@@ -131,7 +135,9 @@ pub fn uid(value: &Value) -> &str {
 
 /// `metadata.resourceVersion` as a number; zero if it is absent.
 pub fn revision(value: &Value) -> u64 {
-    text(value, "metadata.resourceVersion").and_then(|rv| rv.parse().ok()).unwrap_or(0)
+    text(value, "metadata.resourceVersion")
+        .and_then(|rv| rv.parse().ok())
+        .unwrap_or(0)
 }
 
 /// Whether `metadata.deletionTimestamp` is set.
@@ -141,7 +147,9 @@ pub fn terminating(value: &Value) -> bool {
 
 /// The ownerReference with `controller: true`.
 pub fn controller_ref(value: &Value) -> Option<&Value> {
-    items(value, "metadata.ownerReferences").iter().find(|r| flag(r, "controller"))
+    items(value, "metadata.ownerReferences")
+        .iter()
+        .find(|r| flag(r, "controller"))
 }
 
 #[cfg(test)]

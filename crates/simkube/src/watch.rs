@@ -111,12 +111,18 @@ impl Watch {
     }
 
     fn begin_with_everything(&mut self, store: &Store, info: &Info) {
-        let matching = store.within(self.resource, &self.namespace).filter(|(_, o)| self.selects(o));
+        let matching = store
+            .within(self.resource, &self.namespace)
+            .filter(|(_, o)| self.selects(o));
         self.initial = matching
-            .map(|(_, object)| WatchEvent { kind: EventType::Added, object: object.clone() })
+            .map(|(_, object)| WatchEvent {
+                kind: EventType::Added,
+                object: object.clone(),
+            })
             .collect();
         if self.bookmarks {
-            self.initial.push_back(bookmark(info, store.revision(), true));
+            self.initial
+                .push_back(bookmark(info, store.revision(), true));
         }
     }
 
@@ -124,8 +130,15 @@ impl Watch {
         self.labels.matches(object) && self.fields.matches(object)
     }
 
+    pub fn resource(&self) -> Resource {
+        self.resource
+    }
+
     pub fn expire(&mut self, store: &Store) {
-        self.expired = Some(self.floor.max(last_revision(store, self.resource, self.cursor)));
+        self.expired = Some(
+            self.floor
+                .max(last_revision(store, self.resource, self.cursor)),
+        );
     }
 
     pub fn close(&mut self) {
@@ -141,7 +154,13 @@ impl Watch {
         store.event_count(self.resource).saturating_sub(self.cursor)
     }
 
-    pub fn poll(&mut self, store: &Store, info: &Info, until: u64, now: SimTime) -> Vec<WatchEvent> {
+    pub fn poll(
+        &mut self,
+        store: &Store,
+        info: &Info,
+        until: u64,
+        now: SimTime,
+    ) -> Vec<WatchEvent> {
         if self.closed {
             return Vec::new();
         }
@@ -167,7 +186,11 @@ impl Watch {
             self.last_sent = now;
             let seen = last_revision(store, self.resource, cursor).max(self.floor);
             let caught_up = cursor == store.event_count(self.resource);
-            let revision = if caught_up { store.revision().min(until).max(seen) } else { seen };
+            let revision = if caught_up {
+                store.revision().min(until).max(seen)
+            } else {
+                seen
+            };
             out.push(bookmark(info, revision, false));
         }
         out
@@ -196,7 +219,9 @@ impl Watch {
 
 fn last_revision(store: &Store, resource: Resource, cursor: usize) -> u64 {
     let before = cursor.checked_sub(1);
-    before.and_then(|c| store.events(resource, c).next()).map_or(0, |(_, e)| e.revision)
+    before
+        .and_then(|c| store.events(resource, c).next())
+        .map_or(0, |(_, e)| e.revision)
 }
 
 fn bookmark(info: &Info, revision: u64, initial_end: bool) -> WatchEvent {
@@ -207,12 +232,18 @@ fn bookmark(info: &Info, revision: u64, initial_end: bool) -> WatchEvent {
     if initial_end {
         object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
     }
-    WatchEvent { kind: EventType::Bookmark, object: Arc::new(object) }
+    WatchEvent {
+        kind: EventType::Bookmark,
+        object: Arc::new(object),
+    }
 }
 
 /// An expired watch is told so by an event, not by the HTTP code.
 fn too_old(from: u64, oldest: u64) -> WatchEvent {
     let message = format!("too old resource version: {from} ({oldest})");
     let status = Status::new(410, "Expired", message);
-    WatchEvent { kind: EventType::Error, object: Arc::new(status.to_value()) }
+    WatchEvent {
+        kind: EventType::Error,
+        object: Arc::new(status.to_value()),
+    }
 }

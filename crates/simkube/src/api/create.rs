@@ -36,7 +36,13 @@ impl Server {
             return Err(namespace_mismatch());
         }
         stamp_type(&info, &mut value);
-        kinds::decode(self, resource, &mut value, request.params.field_validation, false)?;
+        kinds::decode(
+            self,
+            resource,
+            &mut value,
+            request.params.field_validation,
+            false,
+        )?;
         meta::wipe_for_create(&mut value);
         if info.namespaced {
             set(&mut value, "metadata.namespace", request.namespace.as_str());
@@ -70,9 +76,9 @@ impl Server {
         if let Some(existing) = self.store.get(request.resource, &key) {
             let mut refusal = Status::already_exists(info, name(&value), terminating(existing));
             if generated {
-                refusal.message.push_str(
-                    ", the server was not able to generate a unique name for the object",
-                );
+                refusal
+                    .message
+                    .push_str(", the server was not able to generate a unique name for the object");
                 refusal = refusal.retry_after(1);
             }
             return Err(refusal);
@@ -97,7 +103,10 @@ impl Server {
         let cut: String = base.chars().take(GENERATE_BASE_MAX).collect();
         for _ in 0..GENERATE_TRIES {
             let candidate = format!("{cut}{}", self.ids.name_suffix());
-            let taken = self.store.get(resource, &key(&request.namespace, &candidate)).is_some();
+            let taken = self
+                .store
+                .get(resource, &key(&request.namespace, &candidate))
+                .is_some();
             set(value, "metadata.name", candidate);
             if !taken {
                 break;
@@ -113,7 +122,10 @@ impl Server {
         }
         let namespace = &request.namespace;
         let Some(object) = self.store.get(Resource::Namespaces, namespace) else {
-            return Err(Status::not_found(self.info(Resource::Namespaces)?, namespace));
+            return Err(Status::not_found(
+                self.info(Resource::Namespaces)?,
+                namespace,
+            ));
         };
         if !terminating(object) {
             return Ok(());
@@ -135,8 +147,14 @@ pub(super) fn check_type(info: &Info, resource: Resource, value: &Value) -> Resu
     let kind = text_or_empty(value, "kind");
     let api_version = text_or_empty(value, "apiVersion");
     if resource.is_custom() && (kind.is_empty() || api_version.is_empty()) {
-        let field = if kind.is_empty() { "Kind" } else { "apiVersion" };
-        return Err(Status::bad_request(format!("Object '{field}' is missing in '{value}'")));
+        let field = if kind.is_empty() {
+            "Kind"
+        } else {
+            "apiVersion"
+        };
+        return Err(Status::bad_request(format!(
+            "Object '{field}' is missing in '{value}'"
+        )));
     }
     let expected = info.api_version();
     let same_store = resource == Resource::Events && api_version == "events.k8s.io/v1";

@@ -46,7 +46,11 @@ impl Server {
         // A kind with grace is first marked, even when nothing holds it back.
         let marked = remains || matches!(grace, Grace::Set(_));
         if request.params.dry_run {
-            return Ok(if remains { Response::object(Arc::new(new)) } else { gone(&info, &old) });
+            return Ok(if remains {
+                Response::object(Arc::new(new))
+            } else {
+                gone(&info, &old)
+            });
         }
         let key = key(&request.namespace, &request.name);
         let stored = if !marked || new == *old {
@@ -75,12 +79,22 @@ impl Server {
                 _ => {}
             }
         }
-        Ok(Response { code: 200, body: deleted.body })
+        Ok(Response {
+            code: 200,
+            body: deleted.body,
+        })
     }
 
     fn delete_namespace(&mut self, request: &Request, info: &Info, old: Object) -> Answer {
-        if matches!(request.name.as_str(), "default" | "kube-system" | "kube-public") {
-            return Err(Status::forbidden(info, &request.name, "this namespace may not be deleted"));
+        if matches!(
+            request.name.as_str(),
+            "default" | "kube-system" | "kube-public"
+        ) {
+            return Err(Status::forbidden(
+                info,
+                &request.name,
+                "this namespace may not be deleted",
+            ));
         }
         let held = !items(&old, "spec.finalizers").is_empty()
             || !items(&old, "metadata.finalizers").is_empty();
@@ -88,13 +102,19 @@ impl Server {
             return Ok(Response::object(old));
         }
         if !held {
-            let last = self.remove(Resource::Namespaces, &request.name).unwrap_or(old);
+            let last = self
+                .remove(Resource::Namespaces, &request.name)
+                .unwrap_or(old);
             return Ok(gone(info, &last));
         }
         let mut new = (*old).clone();
         set(&mut new, "metadata.deletionTimestamp", self.now.rfc3339());
         set(&mut new, "status.phase", "Terminating");
-        Ok(Response::object(self.put(Resource::Namespaces, key("", &request.name), new)))
+        Ok(Response::object(self.put(
+            Resource::Namespaces,
+            key("", &request.name),
+            new,
+        )))
     }
 }
 
@@ -102,7 +122,10 @@ fn gone(info: &Info, last: &Object) -> Response {
     if info.returns_deleted {
         return Response::object(last.clone());
     }
-    Response { code: 200, body: Body::Status(Status::deleted(info, name(last), uid(last))) }
+    Response {
+        code: 200,
+        body: Body::Status(Status::deleted(info, name(last), uid(last))),
+    }
 }
 
 pub(super) fn check_preconditions(
@@ -138,7 +161,10 @@ fn grace_period(now: SimTime, request: &Request, value: &mut Value) -> Grace {
     if request.resource != Resource::Pods {
         return Grace::None;
     }
-    let asked = request.params.grace_period_seconds.map(|s| if s < 0 { 1 } else { s });
+    let asked = request
+        .params
+        .grace_period_seconds
+        .map(|s| if s < 0 { 1 } else { s });
     if terminating(value) {
         return shorten(now, asked, value);
     }
@@ -166,11 +192,24 @@ fn shorten(now: SimTime, asked: Option<i64>, value: &mut Value) -> Grace {
     let current = int(value, "metadata.deletionGracePeriodSeconds").unwrap_or(0);
     let Some(asked) = asked.filter(|s| *s < current) else {
         let unfinished = current > 0 || !items(value, "metadata.finalizers").is_empty();
-        return if unfinished { Grace::Pending } else { Grace::Set(0) };
+        return if unfinished {
+            Grace::Pending
+        } else {
+            Grace::Set(0)
+        };
     };
-    let end = text(value, "metadata.deletionTimestamp").and_then(SimTime::parse).unwrap_or(now);
-    let sooner = SimTime(end.0.saturating_sub(1000 * (current - asked).unsigned_abs()));
-    set(value, "metadata.deletionTimestamp", sooner.max(now).rfc3339());
+    let end = text(value, "metadata.deletionTimestamp")
+        .and_then(SimTime::parse)
+        .unwrap_or(now);
+    let sooner = SimTime(
+        end.0
+            .saturating_sub(1000 * (current - asked).unsigned_abs()),
+    );
+    set(
+        value,
+        "metadata.deletionTimestamp",
+        sooner.max(now).rfc3339(),
+    );
     set(value, "metadata.deletionGracePeriodSeconds", asked);
     Grace::Set(asked)
 }
@@ -190,7 +229,11 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 /// Adds or removes the finalizers through which the garbage collector works.
 fn apply_propagation(resource: Resource, params: &Params, value: &mut Value) {
-    let has = |name: &str| items(value, "metadata.finalizers").iter().any(|f| f == name);
+    let has = |name: &str| {
+        items(value, "metadata.finalizers")
+            .iter()
+            .any(|f| f == name)
+    };
     let policy = match params.propagation {
         Some(policy) => policy,
         None if has(ORPHAN) => Propagation::Orphan,
@@ -204,8 +247,11 @@ fn apply_propagation(resource: Resource, params: &Params, value: &mut Value) {
         Propagation::Background => None,
     };
     let before = items(value, "metadata.finalizers");
-    let mut after: Vec<Value> =
-        before.iter().filter(|f| **f != ORPHAN && **f != FOREGROUND).cloned().collect();
+    let mut after: Vec<Value> = before
+        .iter()
+        .filter(|f| **f != ORPHAN && **f != FOREGROUND)
+        .cloned()
+        .collect();
     if let Some(wanted) = wanted {
         after.push(json!(wanted));
     }

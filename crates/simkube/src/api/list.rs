@@ -31,14 +31,26 @@ impl Server {
         let (mut found, revision): (Vec<(Key, Object)>, u64) = match self.past(request, &page)? {
             Some(revision) => {
                 let past = self.store.state_at(request.resource, revision);
-                (past.into_iter().filter(|(k, o)| wanted(k, o)).collect(), revision)
+                (
+                    past.into_iter().filter(|(k, o)| wanted(k, o)).collect(),
+                    revision,
+                )
             }
             None => {
-                let now = self.store.all(request.resource).filter(|(k, o)| wanted(k, o));
-                (now.map(|(k, o)| (k.clone(), o.clone())).collect(), self.store.revision())
+                let now = self
+                    .store
+                    .all(request.resource)
+                    .filter(|(k, o)| wanted(k, o));
+                (
+                    now.map(|(k, o)| (k.clone(), o.clone())).collect(),
+                    self.store.revision(),
+                )
             }
         };
-        let mut list = List { resource_version: revision, ..List::default() };
+        let mut list = List {
+            resource_version: revision,
+            ..List::default()
+        };
         let limit = self.page_limit(request);
         if limit > 0 && found.len() > limit {
             let selective = !labels.is_empty() || fields != FieldSelector::default();
@@ -47,24 +59,40 @@ impl Server {
             found.truncate(limit);
         }
         list.items = found.into_iter().map(|(_, o)| o).collect();
-        Ok(Response { code: 200, body: Body::List(list) })
+        Ok(Response {
+            code: 200,
+            body: Body::List(list),
+        })
     }
 
     /// With resourceVersion 0 the limit is ignored: the whole cache comes back.
     fn page_limit(&self, request: &Request) -> usize {
-        if request.params.resource_version.as_deref() == Some("0") { 0 } else { request.params.limit }
+        if request.params.resource_version.as_deref() == Some("0") {
+            0
+        } else {
+            request.params.limit
+        }
     }
 
     fn page(&self, request: &Request) -> Result<Option<Page>, Status> {
-        let Some(token) = &request.params.continue_token else { return Ok(None) };
-        let parsed = token.split_once(':').and_then(|(rv, after)| Some((rv.parse().ok()?, after)));
+        let Some(token) = &request.params.continue_token else {
+            return Ok(None);
+        };
+        let parsed = token
+            .split_once(':')
+            .and_then(|(rv, after)| Some((rv.parse().ok()?, after)));
         let Some((revision, after)) = parsed else {
-            return Err(Status::bad_request("continue key is not valid: the token cannot be read"));
+            return Err(Status::bad_request(
+                "continue key is not valid: the token cannot be read",
+            ));
         };
         if revision < self.store.oldest(request.resource) {
             return Err(Status::new(410, "Expired", CONTINUE_EXPIRED));
         }
-        Ok(Some(Page { revision, after: after.to_owned() }))
+        Ok(Some(Page {
+            revision,
+            after: after.to_owned(),
+        }))
     }
 
     /// The past revision to list at, if not the present.
@@ -72,16 +100,24 @@ impl Server {
         if let Some(page) = page {
             return Ok(Some(page.revision));
         }
-        let Some(text) = &request.params.resource_version else { return Ok(None) };
+        let Some(text) = &request.params.resource_version else {
+            return Ok(None);
+        };
         let Ok(revision) = text.parse::<u64>() else {
-            return Err(Status::bad_request(format!("invalid resource version {text:?}")));
+            return Err(Status::bad_request(format!(
+                "invalid resource version {text:?}"
+            )));
         };
         let current = self.store.revision();
         if revision > current {
             let message =
                 format!("Timeout: Too large resource version: {revision}, current: {current}");
             let refusal = Status::new(504, "Timeout", message).retry_after(1);
-            return Err(refusal.with_cause("ResourceVersionTooLarge", "Too large resource version", ""));
+            return Err(refusal.with_cause(
+                "ResourceVersionTooLarge",
+                "Too large resource version",
+                "",
+            ));
         }
         let exact = request.params.exact || request.params.limit > 0 && revision > 0;
         if !exact {
@@ -132,9 +168,9 @@ impl Server {
                 field.starts_with("involvedObject.")
                     || matches!(field, "reason" | "reportingComponent" | "source" | "type")
             }
-            Resource::Custom(_) => {
-                self.crd(resource).is_some_and(|c| c.selectable.iter().any(|f| f == field))
-            }
+            Resource::Custom(_) => self
+                .crd(resource)
+                .is_some_and(|c| c.selectable.iter().any(|f| f == field)),
             _ => false,
         }
     }

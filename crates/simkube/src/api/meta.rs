@@ -88,7 +88,11 @@ pub(crate) fn keep_for_update(new: &mut Value, old: &Value) {
         restore(meta, "deletionTimestamp", was("deletionTimestamp"));
     }
     if !meta.contains_key("deletionGracePeriodSeconds") {
-        restore(meta, "deletionGracePeriodSeconds", was("deletionGracePeriodSeconds"));
+        restore(
+            meta,
+            "deletionGracePeriodSeconds",
+            was("deletionGracePeriodSeconds"),
+        );
     }
 }
 
@@ -120,12 +124,18 @@ pub(crate) fn validate(resource: Resource, info: &Info, value: &Value) -> Vec<Fi
 fn validate_name(resource: Resource, value: &Value, errors: &mut Vec<FieldError>) {
     let name = text_or_empty(value, "metadata.name");
     if name.is_empty() {
-        errors.push(FieldError::required("metadata.name", "name or generateName is required"));
+        errors.push(FieldError::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
         return;
     }
     let label = matches!(resource, Resource::Services | Resource::Namespaces);
-    let (fits, rule) =
-        if label { (is_label(name), LABEL_RULE) } else { (is_subdomain(name), SUBDOMAIN_RULE) };
+    let (fits, rule) = if label {
+        (is_label(name), LABEL_RULE)
+    } else {
+        (is_subdomain(name), SUBDOMAIN_RULE)
+    };
     if !fits {
         errors.push(FieldError::invalid("metadata.name", name, rule));
     }
@@ -134,13 +144,25 @@ fn validate_name(resource: Resource, value: &Value, errors: &mut Vec<FieldError>
 fn validate_labels(value: &Value, errors: &mut Vec<FieldError>) {
     for (key, v) in object(value, "metadata.labels").into_iter().flatten() {
         if !is_qualified(key) {
-            errors.push(FieldError::invalid("metadata.labels", key.as_str(), QUALIFIED_RULE));
+            errors.push(FieldError::invalid(
+                "metadata.labels",
+                key.as_str(),
+                QUALIFIED_RULE,
+            ));
         }
         let word = v.as_str().unwrap_or("");
         if word.len() > 63 {
-            errors.push(FieldError::invalid("metadata.labels", word, "must be no more than 63 bytes"));
+            errors.push(FieldError::invalid(
+                "metadata.labels",
+                word,
+                "must be no more than 63 bytes",
+            ));
         } else if !is_word(word) {
-            errors.push(FieldError::invalid("metadata.labels", word, LABEL_VALUE_RULE));
+            errors.push(FieldError::invalid(
+                "metadata.labels",
+                word,
+                LABEL_VALUE_RULE,
+            ));
         }
     }
 }
@@ -149,7 +171,11 @@ fn validate_annotations(value: &Value, errors: &mut Vec<FieldError>) {
     let mut total = 0;
     for (key, v) in object(value, "metadata.annotations").into_iter().flatten() {
         if !is_qualified(&key.to_lowercase()) {
-            errors.push(FieldError::invalid("metadata.annotations", key.as_str(), QUALIFIED_RULE));
+            errors.push(FieldError::invalid(
+                "metadata.annotations",
+                key.as_str(),
+                QUALIFIED_RULE,
+            ));
         }
         total += key.len() + v.as_str().map_or(0, str::len);
     }
@@ -187,7 +213,9 @@ fn validate_owners(value: &Value, errors: &mut Vec<FieldError>) {
 }
 
 fn second_controller(value: &Value, first: &Value, second: &Value) -> FieldError {
-    let owners = at(value, "metadata.ownerReferences").cloned().unwrap_or(Value::Null);
+    let owners = at(value, "metadata.ownerReferences")
+        .cloned()
+        .unwrap_or(Value::Null);
     let who = |o: &Value| format!("{}/{}", text_or_empty(o, "kind"), text_or_empty(o, "name"));
     let detail = format!(
         "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",

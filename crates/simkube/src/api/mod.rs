@@ -11,6 +11,8 @@ mod patch;
 mod scale;
 mod update;
 
+pub(crate) use scale::scale_of;
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -51,7 +53,9 @@ impl Server {
             crds: Vec::new(),
             now: SimTime::START,
             ids: Ids::new(seed),
-            settings: Settings { service_accounts: false },
+            settings: Settings {
+                service_accounts: false,
+            },
             origin: Origin {
                 client: Arc::from("simkube"),
                 verb: Verb::Get,
@@ -64,9 +68,11 @@ impl Server {
 
     pub fn info(&self, resource: Resource) -> Result<&Info, Status> {
         match resource {
-            Resource::Custom(n) => {
-                self.crds.get(usize::from(n)).map(|c| &c.info).ok_or_else(Status::no_such_path)
-            }
+            Resource::Custom(n) => self
+                .crds
+                .get(usize::from(n))
+                .map(|c| &c.info)
+                .ok_or_else(Status::no_such_path),
             other => other.built_in().ok_or_else(Status::no_such_path),
         }
     }
@@ -118,7 +124,8 @@ impl Server {
 
     fn get(&mut self, request: &Request) -> Answer {
         self.check_subresource(request)?;
-        self.existing(request.resource, &request.namespace, &request.name).map(Response::object)
+        self.existing(request.resource, &request.namespace, &request.name)
+            .map(Response::object)
     }
 
     pub fn existing(
@@ -141,15 +148,21 @@ impl Server {
             }
             Some(Subresource::Scale) | None => true,
         };
-        if served { Ok(()) } else { Err(Status::no_such_path()) }
+        if served {
+            Ok(())
+        } else {
+            Err(Status::no_such_path())
+        }
     }
 
     pub(crate) fn put(&mut self, resource: Resource, key: Key, value: Value) -> Object {
-        self.store.put(self.now, self.origin.clone(), resource, key, value)
+        self.store
+            .put(self.now, self.origin.clone(), resource, key, value)
     }
 
     pub(crate) fn remove(&mut self, resource: Resource, key: &str) -> Option<Object> {
-        self.store.remove(self.now, self.origin.clone(), resource, key)
+        self.store
+            .remove(self.now, self.origin.clone(), resource, key)
     }
 
     /// Lets the following direct writes be logged under an actor's name.
@@ -174,7 +187,9 @@ fn names_version(request: &Request) -> bool {
 
 fn body_meta(request: &Request, field: &str) -> bool {
     let body = request.body.as_deref();
-    let found = body.and_then(|b| b.get("metadata")).and_then(|m| m.get(field));
+    let found = body
+        .and_then(|b| b.get("metadata"))
+        .and_then(|m| m.get(field));
     found.and_then(Value::as_str).is_some_and(|s| !s.is_empty())
 }
 

@@ -32,7 +32,13 @@ mod tests {
     #[test]
     fn a_merge_patch_merges_maps_removes_nulls_and_replaces_lists() {
         let mut v = json!({"a": {"b": 1, "c": 2}, "l": [1, 2], "s": "x"});
-        merge(&mut v, &json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "l": [3], "s": {"t": 1}}));
-        assert_eq!(v, json!({"a": {"c": 2, "d": {"f": 1}}, "l": [3], "s": {"t": 1}}));
+        merge(
+            &mut v,
+            &json!({"a": {"b": null, "d": {"e": null, "f": 1}}, "l": [3], "s": {"t": 1}}),
+        );
+        assert_eq!(
+            v,
+            json!({"a": {"c": 2, "d": {"f": 1}}, "l": [3], "s": {"t": 1}})
+        );
     }
 }

@@ -1,4 +1,7 @@
 //! PUT and PATCH, on objects and on their status and resize endpoints.
+//!
+//! Order matters: identity, version, decoding, what may not change, validation,
+//! admission, and only then the write.
 
 use std::sync::Arc;
 
@@ -8,11 +11,13 @@ use super::create::{check_type, namespace_mismatch, stamp_type};
 use super::{Answer, Server, meta, patch};
 use crate::field::FieldError;
 use crate::kinds;
-use crate::request::{FieldValidation, Request, Response, Subresource, Verb};
+use crate::request::{Request, Response, Subresource, Verb};
 use crate::resource::{Info, Resource};
 use crate::status::Status;
 use crate::store::key;
-use crate::value::{Object, int, items, name, namespace, set, terminating, text, text_or_empty, uid};
+use crate::value::{
+    Object, int, items, name, namespace, set, terminating, text, text_or_empty, uid,
+};
 
 impl Server {
     pub(super) fn update(&mut self, request: &Request) -> Answer {
@@ -37,17 +42,26 @@ impl Server {
             }
             return Err(Status::not_found(&info, &request.name));
         };
-        let new = match request.verb {
+        let mut new = match request.verb {
             Verb::Update => (**body).clone(),
             _ => {
                 let mut new = (*old).clone();
                 patch::merge(&mut new, body);
-                check_patch_identity(&info, request, &new)?;
+                check_url(request, &new)?;
                 new
             }
         };
         check_identity(&info, request, &old, &new)?;
         check_revision(&info, request, &old, &new)?;
+        stamp_type(&info, &mut new);
+        let patched = request.verb != Verb::Update;
+        kinds::decode(
+            self,
+            request.resource,
+            &mut new,
+            request.params.field_validation,
+            patched,
+        )?;
         self.update_object(request, &info, old, new)
     }
 
@@ -61,9 +75,6 @@ impl Server {
     ) -> Answer {
         let resource = request.resource;
         let part = request.subresource;
-        stamp_type(info, &mut new);
-        let patched = request.verb != Verb::Update;
-        kinds::decode(self, resource, &mut new, request.params.field_validation, patched)?;
         meta::canonical(&mut new);
         for (field, value) in [("name", name(&old)), ("namespace", namespace(&old))] {
             if !value.is_empty() {
@@ -72,7 +83,11 @@ impl Server {
         }
         meta::keep_for_update(&mut new, &old);
         kinds::prepare_update(self, resource, part, &mut new, &old)?;
-        set(&mut new, "metadata.resourceVersion", text_or_empty(&old, "metadata.resourceVersion"));
+        set(
+            &mut new,
+            "metadata.resourceVersion",
+            text_or_empty(&old, "metadata.resourceVersion"),
+        );
         if new == *old {
             return Ok(Response::object(old));
         }
@@ -118,7 +133,6 @@ impl Server {
         let mut request = Request::get(resource, namespace, name).client(client.clone());
         request.verb = Verb::Update;
         request.subresource = part;
-        request.params.field_validation = FieldValidation::Ignore;
         self.act_as(client, Verb::Update, part);
         self.update_object(&request, &info, old, new)
     }
@@ -144,33 +158,12 @@ fn check_url(request: &Request, body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-fn check_patch_identity(info: &Info, request: &Request, new: &Value) -> Result<(), Status> {
-    let mut errors = Vec::new();
-    for (field, expected) in [("name", &request.name), ("namespace", &request.namespace)] {
-        let path = format!("metadata.{field}");
-        let found = text_or_empty(new, &path);
-        if found != expected.as_str() {
-            errors.push(FieldError::invalid(path.clone(), found, "field is immutable"));
-        }
-    }
-    if errors.is_empty() {
-        return Ok(());
-    }
-    if errors.iter().any(|e| e.path == "metadata.name") {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({}) does not match the name on the URL ({})",
-            name(new),
-            request.name
-        )));
-    }
-    let _ = info;
-    Err(namespace_mismatch())
-}
-
 /// A PUT that names another uid lost a race; a patch that does so is invalid.
 fn check_identity(info: &Info, request: &Request, old: &Value, new: &Value) -> Result<(), Status> {
     let sent = text(new, "metadata.uid").filter(|u| !u.is_empty());
-    let Some(sent) = sent.filter(|u| *u != uid(old)) else { return Ok(()) };
+    let Some(sent) = sent.filter(|u| *u != uid(old)) else {
+        return Ok(());
+    };
     if request.verb != Verb::Update {
         let error = FieldError::invalid("metadata.uid", sent, "field is immutable");
         return Err(Status::invalid(info, &request.name, &[error]));
