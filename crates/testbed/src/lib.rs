@@ -12,6 +12,7 @@ pub mod fake;
 pub mod forward;
 pub mod full;
 pub mod golang;
+pub mod harness;
 pub mod image;
 pub mod parts;
 pub mod phase;

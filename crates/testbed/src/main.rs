@@ -1,7 +1,10 @@
 //! The `testbed` command.
 
+mod fault_command;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
@@ -84,6 +87,11 @@ enum Command {
     },
     /// Put the images of an OCI archive into the registry of the running full testbed.
     Push { archive: PathBuf },
+    /// Break the running full testbed on purpose, or mend it.
+    Fault {
+        #[command(subcommand)]
+        fault: fault_command::Fault,
+    },
     /// Carry connections from loopback into a network namespace; used by `up`.
     #[command(hide = true)]
     Forward {
@@ -115,8 +123,18 @@ enum Command {
     },
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().command {
+fn main() -> ExitCode {
+    match start(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(command: Command) -> Result<()> {
+    match command {
         // It moves its thread to another network namespace, so it makes a runtime of its own.
         Command::Forward {
             listen,
@@ -184,6 +202,7 @@ async fn run(command: Command) -> Result<()> {
             say(&format!("wrote {}", archive.display()));
             Ok(())
         }
+        Command::Fault { fault } => fault_command::run(fault).await,
         Command::Push { archive } => {
             for name in image::publish_archive(&archive, &full::registry_storage()?)? {
                 say(&format!("pushed {}/{name}", full::layout::REGISTRY));

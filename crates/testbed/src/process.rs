@@ -175,7 +175,10 @@ fn prepare(dir: &Path, spec: &Spec, lifetime: Lifetime) -> Result<Command> {
     if lifetime == Lifetime::Owned {
         words.extend(["setpriv", "--pdeathsig", "KILL"].map(str::to_owned));
     }
-    words.extend(enter_words(spec.namespace.as_deref(), spec.mounts.as_deref()));
+    words.extend(enter_words(
+        spec.namespace.as_deref(),
+        spec.mounts.as_deref(),
+    ));
     words.push(spec.program.to_string_lossy().into_owned());
     words.extend(spec.arguments.iter().cloned());
     // All of these replace themselves by the next one, so the pid is the program's own.

@@ -12,5 +12,6 @@ mod services;
 mod up;
 
 pub use down::down;
+pub use faults::Testbed;
 pub use services::registry_storage;
 pub use up::{build, is_well, up};

@@ -44,6 +44,12 @@ fn create_for(node: Node) -> Result<()> {
     Ok(())
 }
 
+/// Gives a node that lost its power an empty `/run`, as after a boot.
+pub fn renew(node: Node) -> Result<()> {
+    unmount_if_mounted(&node.mounts()?)?;
+    create_for(node)
+}
+
 /// Lets go of the mount namespaces.
 pub fn remove() -> Result<()> {
     let holder = dir()?.join("mounts");
