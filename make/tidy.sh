@@ -18,7 +18,7 @@ for file in "${files[@]}"; do
 done
 
 # Home directories and scratch places of a developer have no business here.
-places='(^|[^A-Za-z0-9_.$}-])/(home|Users|root|work)/[A-Za-z0-9._-]+'
+places='(^|[^A-Za-z0-9_.$}-])/((home|Users|work)/[A-Za-z0-9._-]+|root/\.[a-z])'
 while IFS= read -r hit; do
     complain "a path of somebody's machine: $hit"
 done < <(grep -nHIE "$places" -- "${existing[@]}" 2>/dev/null | grep -v '^make/tidy.sh:' || true)
@@ -38,16 +38,16 @@ done
 for file in "${existing[@]}"; do
     [[ $file == crates/*/src/*.rs && $file != */tests/* && $file != *tests.rs ]] || continue
     lines=$(awk '/^#\[cfg\(test\)\]/ { exit } { n++ } END { print n + 0 }' "$file")
-    ((lines <= 500)) || complain "$file: $lines lines before its tests; split it by ideas"
+    ((lines <= 600)) || complain "$file: $lines lines before its tests; split it by ideas"
 done
 
-# Every chapter is in the book's table of contents, and the other way round.
-if [[ -f docs/src/SUMMARY.md ]]; then
+# Every page is in the book's table of contents.
+if [[ -f docs/SUMMARY.md ]]; then
     while IFS= read -r page; do
-        page=${page#docs/src/}
+        page=${page#docs/}
         [[ $page == SUMMARY.md ]] && continue
-        grep -qF "($page)" docs/src/SUMMARY.md || complain "docs/src/$page is not in SUMMARY.md"
-    done < <(printf '%s\n' "${existing[@]}" | grep -E '^docs/src/.*\.md$' || true)
+        grep -qF "($page)" docs/SUMMARY.md || complain "docs/$page is not in docs/SUMMARY.md"
+    done < <(printf '%s\n' "${existing[@]}" | grep -E '^docs/.*\.md$' || true)
 fi
 
 [[ $failed == 0 ]] && echo "tidy: ${#existing[@]} files"

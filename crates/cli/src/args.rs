@@ -218,7 +218,7 @@ pub struct Uninstall {
     /// The namespace that was given to `install --watch-namespace`
     #[arg(long, value_name = "NAMESPACE")]
     pub watch_namespace: Option<String>,
-    /// Do not ask
+    /// Do it; without this flag it is only said what would be done
     #[arg(long)]
     pub yes: bool,
     /// How long to wait at most for the controller to end and for orphans to be let go

@@ -19,14 +19,19 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Installs, or shows what would be.
 pub async fn run(global: &Global, args: &Install) -> Result<Exit, Failure> {
+    if !args.apply {
+        let place = Place::of(global.namespace.as_deref(), args.watch_namespace.as_deref());
+        return print_manifests(global.output, manifests::all(&place, args));
+    }
+    apply_to(&Cluster::connect(global).await?.client, global, args).await
+}
+
+/// Applies the manifests to that cluster.
+pub async fn apply_to(client: &Client, global: &Global, args: &Install) -> Result<Exit, Failure> {
     let place = Place::of(global.namespace.as_deref(), args.watch_namespace.as_deref());
     let objects = manifests::all(&place, args);
-    if !args.apply {
-        return print_manifests(global.output, objects);
-    }
-    let cluster = Cluster::connect(global).await?;
     tokio::select! {
-        exit = bring_in(&cluster.client, global, args, &place, &objects) => exit,
+        exit = bring_in(client, global, args, &place, &objects) => exit,
         _ = tokio::signal::ctrl_c() => {
             output::say("interrupted; run the same command again to finish");
             Ok(Exit::Interrupted)

@@ -20,19 +20,20 @@ use kube::api::{
 };
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 use tokio::time::Instant;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Uninstalls, after asking.
+/// Says what it would do, and does it with `--yes`.
 pub async fn run(cluster: &Cluster, global: &Global, args: &Uninstall) -> Result<Exit, Failure> {
     let place = Place::of(global.namespace.as_deref(), args.watch_namespace.as_deref());
     let ensembles = ensembles(cluster, &place, args).await?;
     announce(&place, args, &ensembles);
     if !args.yes {
-        consent()?;
+        // Never asked for in the middle of a script: said once, or not at all.
+        return Err(Failure::with_exit(Exit::Refused, "nothing was removed")
+            .hint("that is what would happen; add --yes to do it"));
     }
     let mut removal = Removal {
         cluster,
@@ -111,24 +112,6 @@ fn announce(place: &Place, args: &Uninstall, ensembles: &[DynamicObject]) {
     }
     if args.crds {
         output::say("deletes the definitions of Ensemble and EnsembleRequest");
-    }
-}
-
-fn consent() -> Result<(), Failure> {
-    let refused = || {
-        Failure::with_exit(Exit::Refused, "nothing was removed")
-            .hint("add --yes to go on without being asked")
-    };
-    if !std::io::stdin().is_terminal() {
-        return Err(refused());
-    }
-    output::say("type 'yes' to go on:");
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    if answer.trim() == "yes" {
-        Ok(())
-    } else {
-        Err(refused())
     }
 }
 

@@ -19,14 +19,14 @@ fn kind(crd: &Value) -> String {
     let spec = &crd["spec"];
     let schema = &spec["versions"][0]["schema"]["openAPIV3Schema"];
     let name = spec["names"]["kind"].as_str().unwrap_or_default();
-    let mut text = format!("\n# {name}\n\n{}\n", words(schema));
+    let mut text = format!("\n## {name}\n\n{}\n", words(schema));
     for part in ["spec", "status"] {
         let schema = &schema["properties"][part];
         if schema.is_null() {
             continue;
         }
         text.push_str(&format!(
-            "\n## {name} {part}\n\n| field | type | meaning |\n|---|---|---|\n"
+            "\n### {name} {part}\n\n| field | type | meaning |\n|---|---|---|\n"
         ));
         fields(schema, "", &mut text);
         text.push_str(&rules(schema));

@@ -22,7 +22,7 @@ impl Page {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Cli, Self::Api, Self::Reasons, Self::ExitCodes];
 
-    /// Its file under `docs/src/reference`.
+    /// Its file under `docs/reference`.
     pub fn file(self) -> &'static str {
         match self {
             Self::Cli => "cli.md",

@@ -26,7 +26,9 @@ pub fn why(name: &str, report: &Report, now: Timestamp, paint: Paint) -> String 
             because(&mut text, name, report, step, blocker, now);
         }
         _ => {
-            let moving = report.steps.iter().position(|s| s.state != StepState::Done);
+            // What is left to a ready ensemble is advice, not work.
+            let left = |step: &Step| step.state != StepState::Done && report.state != State::Ready;
+            let moving = report.steps.iter().position(left);
             text.title(name, report, moving.map(|at| (at, &report.steps[at])));
             if let Some(since) = moving.and_then(|at| report.steps[at].since.as_ref()) {
                 text.line("since", &format!("{} ago", age(since.0, now)));
@@ -62,23 +64,21 @@ fn because(
 ) {
     let reason = text.paint.strong(blocker.reason.as_str());
     text.line("because", &format!("{reason}: {}", blocker.message));
-    match (blocker.observed.is_empty(), blocker.limit.is_empty()) {
-        (true, true) => {}
-        (false, true) => text.line("", &format!("observed: {}", blocker.observed)),
-        (true, false) => text.line("", &format!("limit: {}", blocker.limit)),
-        (false, false) => {
-            text.line(
-                "",
-                &format!("observed: {}; limit: {}", blocker.observed, blocker.limit),
-            );
-        }
+    // What the message says already is not said twice.
+    let mut values = Vec::new();
+    if !blocker.observed.is_empty() && !blocker.message.contains(&blocker.observed) {
+        values.push(format!("observed: {}", blocker.observed));
     }
+    if !blocker.limit.is_empty() {
+        values.push(format!("limit: {}", blocker.limit));
+    }
+    text.line("", &values.join("; "));
     if let Some(since) = &step.since {
         text.line("since", &format!("{} ago", age(since.0, now)));
     }
     text.line(
         "clears",
-        &format!("when: {}", lower_first(&blocker.clears_when)),
+        &format!("when {}", lower_first(&blocker.clears_when)),
     );
     held_up(text, report, step);
     others(text, report, Some(step), now);
@@ -152,7 +152,7 @@ fn others(text: &mut Text, report: &Report, told: Option<&Step>, now: Timestamp)
 
 fn safe_now(text: &mut Text, report: &Report) {
     let words = match report.tolerance {
-        0 => "no more member may be lost".to_owned(),
+        0 => "no further member may be lost".to_owned(),
         1 => "1 more member may be lost".to_owned(),
         n => format!("{n} more members may be lost"),
     };

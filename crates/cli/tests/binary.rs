@@ -1,0 +1,132 @@
+//! The binary itself: arguments, exit codes, pages that need no cluster.
+
+use ensemble_cli::docs::Page;
+use serde_json::Value;
+use std::process::{Command, Output, Stdio};
+
+fn ensemble(line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ensemble"))
+        .args(line.split_whitespace())
+        .env("KUBECONFIG", "/nonexistent/kubeconfig")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn wrong_arguments_are_an_error_and_help_is_not() {
+    for line in [
+        "why",
+        "frobnicate",
+        "status --timeout 5m",
+        "why sts/orders",
+        "undo orders --to x",
+    ] {
+        assert_eq!(ensemble(line).status.code(), Some(1), "{line}");
+    }
+    for line in ["--help", "--version", "why --help", "version"] {
+        assert_eq!(ensemble(line).status.code(), Some(0), "{line}");
+    }
+}
+
+#[test]
+fn help_lists_the_exit_codes() {
+    let help = stdout(&ensemble("--help"));
+    for code in ["0 ", "1 ", "2 ", "3 ", "4 ", "5 ", "6 ", "130 "] {
+        assert!(
+            help.lines().any(|line| line.trim_start().starts_with(code)),
+            "{code}: {help}"
+        );
+    }
+}
+
+#[test]
+fn without_a_cluster_the_error_says_how_to_name_one() {
+    let output = ensemble("status");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty(), "stdout is for data");
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("--kubeconfig"), "{text}");
+}
+
+#[test]
+fn manifests_are_yaml_that_reads_back() {
+    for line in [
+        "crd",
+        "install",
+        "install --watch-namespace shop",
+        "crd -o yaml",
+    ] {
+        let text = stdout(&ensemble(line));
+        let objects: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        assert!(objects.len() >= 2, "{line}");
+        assert!(
+            objects
+                .iter()
+                .all(|o| o["kind"].is_string() && o["metadata"]["name"].is_string()),
+            "{line}"
+        );
+    }
+    let list: Value = serde_json::from_str(&stdout(&ensemble("install -o json"))).unwrap();
+    assert_eq!(list["kind"], "List");
+}
+
+#[test]
+fn the_definitions_are_printed_as_they_are_in_the_code() {
+    let printed: Vec<Value> = serde_saphyr::from_multiple(&stdout(&ensemble("crd"))).unwrap();
+    assert_eq!(printed, ensemble_api::crd::all_json());
+}
+
+#[test]
+fn completion_knows_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout(&ensemble(&format!("completion {shell}")));
+        assert!(script.contains("uninstall"), "{shell}");
+    }
+}
+
+#[test]
+fn samples_are_what_the_kinds_understand() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples");
+    let mut count = 0;
+    for entry in std::fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        for object in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
+            let known = match object["kind"].as_str() {
+                Some("Ensemble") => {
+                    serde_json::from_value::<ensemble_api::Ensemble>(object).is_ok()
+                }
+                Some("EnsembleRequest") => {
+                    serde_json::from_value::<ensemble_api::EnsembleRequest>(object).is_ok()
+                }
+                _ => false,
+            };
+            assert!(known, "{}", path.display());
+            count += 1;
+        }
+    }
+    assert!(count >= 2);
+}
+
+#[test]
+fn generated_pages_of_the_documentation_are_up_to_date() {
+    for page in Page::ALL {
+        let path = format!(
+            "{}/../../docs/reference/{}",
+            env!("CARGO_MANIFEST_DIR"),
+            page.file()
+        );
+        let stored = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            stored == ensemble_cli::docs::page(page),
+            "{} is out of date: run `make docs`",
+            page.file()
+        );
+    }
+}
