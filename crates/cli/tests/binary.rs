@@ -1,4 +1,5 @@
 //! The binary itself: arguments, exit codes, pages that need no cluster.
+#![allow(clippy::unwrap_used)] // a test that cannot go on may as well stop
 
 use ensemble_cli::docs::Page;
 use serde_json::Value;
