@@ -35,6 +35,10 @@ pub struct Cluster {
     /// Work of volume drivers under way: by claim uid, when it is done.
     pub(crate) provisioning: BTreeMap<Arc<str>, SimTime>,
     pub(crate) expanding: BTreeMap<Arc<str>, SimTime>,
+    /// When the next node of a zone may be tainted.
+    pub(crate) zone_pace: BTreeMap<Arc<str>, SimTime>,
+    /// Since when pods name a node that does not exist.
+    pub(crate) orphaned_since: BTreeMap<Arc<str>, SimTime>,
     /// Pods that found no node, to be tried again when something changes.
     pub(crate) unschedulable: BTreeSet<Key>,
     /// Who is owned by which uid.
@@ -66,6 +70,8 @@ impl Cluster {
             attachments: BTreeMap::new(),
             provisioning: BTreeMap::new(),
             expanding: BTreeMap::new(),
+            zone_pace: BTreeMap::new(),
+            orphaned_since: BTreeMap::new(),
             unschedulable: BTreeSet::new(),
             dependents: BTreeMap::new(),
             routed: 0,

@@ -195,7 +195,7 @@ impl Request {
     /// POST to `pods/eviction`. Grace, dry-run and preconditions are set as for deletes.
     #[must_use]
     pub fn evict(namespace: &str, pod: &str) -> Request {
-        Request::new(Verb::Create, Resource::Pods, namespace, pod).sub(Subresource::Eviction)
+        Request::new(Verb::Create, Resource::Pods, namespace, pod).part(Subresource::Eviction)
     }
 
     /// POST to `pods/binding`.
@@ -206,7 +206,7 @@ impl Request {
             "metadata": {"name": pod}, "target": {"kind": "Node", "name": node},
         });
         Request::new(Verb::Create, Resource::Pods, namespace, pod)
-            .sub(Subresource::Binding)
+            .part(Subresource::Binding)
             .body(body)
     }
 
@@ -226,7 +226,7 @@ impl Request {
 
     /// Addresses a subresource.
     #[must_use]
-    pub fn sub(mut self, subresource: Subresource) -> Request {
+    pub fn part(mut self, subresource: Subresource) -> Request {
         self.subresource = Some(subresource);
         self
     }
@@ -234,7 +234,7 @@ impl Request {
     /// Addresses the `status` subresource.
     #[must_use]
     pub fn status(self) -> Request {
-        self.sub(Subresource::Status)
+        self.part(Subresource::Status)
     }
 
     /// Uses another dialect of PATCH.

@@ -225,7 +225,7 @@ impl FieldSelector {
                     value.is_empty() || (field == "spec.unschedulable" && value == "false")
                 }
                 Some(Value::String(s)) => s == value,
-                Some(other) => other.to_string() == *value,
+                Some(other) => *value == *other.to_string(),
             };
             same == *equal
         })

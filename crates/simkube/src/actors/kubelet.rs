@@ -47,6 +47,8 @@ pub(crate) struct NodeSim {
     pub pods: BTreeMap<Arc<str>, LocalPod>,
     /// How often it booted.
     pub boots: u32,
+    /// What it says of itself when it registers.
+    spec: NodeSpec,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -350,7 +352,7 @@ impl Cluster {
         let grace_ms = int(&local.pod, "spec.terminationGracePeriodSeconds")
             .unwrap_or(30)
             .max(MIN_GRACE_S);
-        let finite = init && !sidecar || policy != "Always" && !sidecar;
+        let finite = !sidecar && (init || policy != "Always");
         let mut events = Vec::new();
         let list = if init {
             &mut local.inits

@@ -1,5 +1,5 @@
 //! What several tests need.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use serde_json::{Value, json};
 use simkube::config::{Config, VolumeDriver};

@@ -80,6 +80,7 @@ impl Cluster {
                 images: BTreeSet::new(),
                 pods: BTreeMap::new(),
                 boots: 1,
+                spec: spec.clone(),
             },
         );
         self.register_node(&name, &spec, &address)
@@ -122,6 +123,21 @@ impl Cluster {
         Ok(())
     }
 
+    /// A kubelet that finds no node object on its return makes a new one.
+    fn register_again(&mut self, node: &str) {
+        if self.server.store.get(Resource::Nodes, node).is_some() {
+            return;
+        }
+        if let Some((spec, address)) = self
+            .nodes
+            .get(node)
+            .map(|n| (n.spec.clone(), n.address.clone()))
+        {
+            let registered = self.register_node(node, &spec, &address);
+            debug_assert!(registered.is_ok(), "{node} cannot register: {registered:?}");
+        }
+    }
+
     pub(crate) fn set_link(&mut self, node: &str, link: Link) {
         let now = self.now();
         let Some(sim) = self.nodes.get_mut(node) else {
@@ -142,6 +158,7 @@ impl Cluster {
             _ => {}
         }
         if link == Link::Up {
+            self.register_again(node);
             self.look_at_node(node);
         }
         self.after(0, Task::Node(Arc::from(node)));
