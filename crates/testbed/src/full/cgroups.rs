@@ -29,6 +29,30 @@ pub fn remove() -> Result<()> {
     Ok(())
 }
 
+/// The processes in a node's subtree: those of its containers.
+pub fn processes_of(node: Node) -> Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for path in all()?
+        .iter()
+        .filter(|path| path.ends_with(node.namespace()))
+    {
+        collect_processes(path, &mut found);
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+fn collect_processes(path: &Path, found: &mut Vec<i32>) {
+    let list = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    found.extend(list.lines().filter_map(|line| line.parse::<i32>().ok()));
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            collect_processes(&entry.path(), found);
+        }
+    }
+}
+
 fn all() -> Result<Vec<PathBuf>> {
     let base = Path::new("/sys/fs/cgroup");
     if base.join("cgroup.controllers").exists() {

@@ -32,11 +32,8 @@ pub fn clear() -> Result<()> {
     remove_tree(&dir)
 }
 
-/// Ends everything that runs on a node but was not started by us directly: the containers and
-/// their shims.
-///
-/// They are known by where they run: a shim stays in the mount namespace of its node, and a
-/// container is a descendant of its shim.
+/// Ends everything that runs on a node, also what was not started by us directly: the containers
+/// and their shims.
 pub fn kill_pods(node: Node) -> Result<()> {
     let begin = Instant::now();
     loop {
@@ -57,51 +54,23 @@ pub fn kill_pods(node: Node) -> Result<()> {
     }
 }
 
-/// All processes in the mount namespace of a node, and their descendants.
+/// All processes of a node, known by where they run: its programs and the containers' shims in
+/// the node's mount namespace, the containers in the node's cgroups.
 pub fn processes_of(node: Node) -> Result<Vec<i32>> {
+    let mut found = cgroups::processes_of(node)?;
     let Ok(namespace) = fs::metadata(node.mounts()?) else {
-        return Ok(Vec::new());
+        return Ok(found);
     };
-    let processes = list_processes()?;
-    let mut found: Vec<i32> = Vec::new();
-    for (pid, _) in &processes {
-        let own = fs::metadata(format!("/proc/{pid}/ns/mnt"));
-        if own.is_ok_and(|own| own.ino() == namespace.ino() && own.dev() == namespace.dev()) {
-            found.push(*pid);
-        }
-    }
-    // Parents may come after their children in the list, so look until nothing is added.
-    loop {
-        let children: Vec<i32> = processes
-            .iter()
-            .filter(|(pid, parent)| found.contains(parent) && !found.contains(pid))
-            .map(|(pid, _)| *pid)
-            .collect();
-        if children.is_empty() {
-            return Ok(found);
-        }
-        found.extend(children);
-    }
-}
-
-/// Every living process and its parent.
-fn list_processes() -> Result<Vec<(i32, i32)>> {
     let entries = fs::read_dir("/proc").context("failed to list the processes")?;
     let pids = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    Ok(pids
-        .filter_map(|pid| Some((pid, parent_of(pid)?)))
-        .collect())
-}
-
-fn parent_of(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if state == "Z" {
-        None
-    } else {
-        fields.next()?.parse().ok()
+    for pid in pids {
+        // Not readable for one that has ended meanwhile.
+        let own = fs::metadata(format!("/proc/{pid}/ns/mnt"));
+        if own.is_ok_and(|own| own.ino() == namespace.ino() && own.dev() == namespace.dev()) {
+            found.push(pid);
+        }
     }
+    Ok(found)
 }

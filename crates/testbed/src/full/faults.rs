@@ -80,14 +80,7 @@ impl Testbed {
     /// Starts a node that was stopped or killed.
     pub fn start_node(&self, name: &str) -> Result<()> {
         let node = node_named(name)?;
-        let parts = parts::nodes()?;
-        for program in node::PROGRAMS {
-            let known = Process::recorded(&dir()?, &node.program(program));
-            if !known.is_some_and(|process| process.alive()) {
-                up::start(&node::spec(node, program, &self.plane, &parts)?)?;
-            }
-        }
-        Ok(())
+        up::start_node(node, &self.plane, &parts::nodes()?)
     }
 
     /// Cuts a node off; its pods run on.

@@ -2,16 +2,18 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::cgroups;
 use super::layout::{CONTROL_ADDRESS, Node, POD_RANGE, REGISTRY, REGISTRY_PORT};
+use crate::command::run;
 use crate::image::PAUSE;
 use crate::parts::NodeParts;
 use crate::plane::Plane;
-use crate::process::Spec;
+use crate::process::{Spec, enter_words};
 
 /// The programs of a node, in the order in which they are started.
 pub const PROGRAMS: [&str; 3] = ["containerd", "kubelet", "kube-proxy"];
@@ -56,6 +58,22 @@ pub fn spec(node: Node, program: &str, plane: &Plane, parts: &NodeParts) -> Resu
         namespace: Some(node.namespace()),
         mounts: Some(node.mounts()?),
     })
+}
+
+/// Whether the kubelet got so far that it serves.
+pub fn kubelet_listens(node: Node) -> Result<bool> {
+    let words = enter_words(Some(&node.namespace()), None);
+    let mut list = Command::new(&words[0]);
+    list.args(&words[1..]).args([
+        "ss",
+        "--no-header",
+        "--listening",
+        "--tcp",
+        "sport",
+        "=",
+        ":10250",
+    ]);
+    Ok(!run(&mut list)?.trim().is_empty())
 }
 
 fn containerd(node: Node) -> Result<String> {

@@ -1,10 +1,11 @@
 //! Bringing the full testbed up.
 
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
-use super::layout::{API_PORT, CONTROL, CONTROL_ADDRESS, dir, nodes};
+use super::layout::{API_PORT, CONTROL, CONTROL_ADDRESS, Node, dir, nodes};
 use super::services::{self, registry_storage};
 use super::{cgroups, down, mounts, network, node, requirements};
 use crate::cache::Lock;
@@ -15,7 +16,7 @@ use crate::parts::{self, NodeParts, Version};
 use crate::phase::{say, timed, timed_async};
 use crate::plane::{Component, NodeTimers, Plane};
 use crate::ports::Port;
-use crate::process::{Lifetime, Process, Spec};
+use crate::process::{Lifetime, Process, Spec, log_tail};
 
 /// Builds everything that `up` needs.
 pub fn build() -> Result<()> {
@@ -123,13 +124,43 @@ async fn start_services(plane: &Plane, parts: &NodeParts) -> Result<()> {
 }
 
 async fn start_nodes(plane: &Plane, parts: &NodeParts) -> Result<()> {
-    for program in node::PROGRAMS {
-        for node in nodes() {
-            start(&node::spec(node, program, plane, parts)?)?;
-        }
-    }
+    std::thread::scope(|scope| {
+        let starts = nodes().map(|node| scope.spawn(move || start_node(node, plane, parts)));
+        starts.into_iter().try_for_each(|start| {
+            start
+                .join()
+                .unwrap_or_else(|_| bail!("the start of a node panicked"))
+        })
+    })?;
     let client = client::from_kubeconfig(&plane.kubeconfig(0)).await?;
     client::nodes_ready(&client, nodes().len()).await
+}
+
+/// Starts what does not run of a node's programs, and waits until its kubelet is at work.
+///
+/// A kubelet ends when the container runtime is not ready for it yet; on a real node the system
+/// would start it again, here we do.
+pub fn start_node(node: Node, plane: &Plane, parts: &NodeParts) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        for program in node::PROGRAMS {
+            let known = Process::recorded(&plane.dir, &node.program(program));
+            if !known.is_some_and(|process| process.alive()) {
+                start(&node::spec(node, program, plane, parts)?)?;
+            }
+        }
+        if node::kubelet_listens(node)? {
+            return Ok(());
+        }
+        if begin.elapsed() > Duration::from_secs(60) {
+            let tail = log_tail(&plane.dir, &node.program("kubelet"));
+            bail!(
+                "the kubelet of {} does not start; its log ends:\n{tail}",
+                node.name()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// Starts a program that outlives this one.
