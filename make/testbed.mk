@@ -1,6 +1,5 @@
 # The testbed: a real Kubernetes on this machine. See docs/testbed.md.
 
-CARGO ?= cargo
 # Where cargo puts what it builds, also when the caller has moved it.
 TARGET_DIR ?= $(or $(CARGO_TARGET_DIR),target)
 TESTBED ?= $(TARGET_DIR)/debug/testbed
@@ -10,10 +9,9 @@ IMAGE_ARCHIVE ?= $(TARGET_DIR)/ensemble-image.tar
 
 # The program itself.
 testbed:
-	$(CARGO) build --package ensemble-testbed
+	$(CARGO) build $(LOCKED) --package ensemble-testbed
 
-# Everything the full testbed is made of; takes minutes the first time.
-testbed-build: testbed
+testbed-build: testbed ## build all that the full testbed is made of; takes minutes the first time
 	$(TESTBED) build
 
 testbed-up: testbed
@@ -22,26 +20,24 @@ testbed-up: testbed
 testbed-down: testbed
 	$(TESTBED) down
 
-testbed-status: testbed
+testbed-status: testbed ## say which programs of the testbed run
 	$(TESTBED) status
 
-# The controller as an OCI archive.
 image: testbed
-	$(CARGO) build --release --package ensemble-cli --bin ensemble
+	$(CARGO) build --release $(LOCKED) --package ensemble-cli --bin ensemble
 	$(TESTBED) image --binary $(TARGET_DIR)/release/ensemble --archive $(IMAGE_ARCHIVE)
 
-# API tests, on real control planes of the newest and the oldest supported Kubernetes.
+# On real control planes of the newest and of the oldest supported Kubernetes.
 test-api: testbed
 	$(TESTBED) build --profile control-plane --version current
 	$(TESTBED) build --profile control-plane --version oldest
-	$(CARGO) test --package ensemble-testbed --features cluster-tests
-	$(CARGO) test --package ensemble-apitests
+	$(CARGO) test $(LOCKED) --package ensemble-testbed --features cluster-tests
+	$(CARGO) test $(LOCKED) --package ensemble-apitests --features api
+	ENSEMBLE_KUBERNETES=oldest $(CARGO) test $(LOCKED) --package ensemble-apitests --features api
 
-# End-to-end tests. The testbed is taken down in any case, and the tests' verdict is kept.
+# The testbed is taken down however the tests end; their verdict is the target's.
 e2e: image
-	$(TESTBED) up
-	$(TESTBED) push $(IMAGE_ARCHIVE)
-	verdict=0; \
-	$(CARGO) test --package ensemble-e2e --features e2e --no-fail-fast || verdict=$$?; \
-	$(TESTBED) down || verdict=1; \
-	exit $$verdict
+	trap '$(TESTBED) down' EXIT; \
+	$(TESTBED) up; \
+	$(TESTBED) push $(IMAGE_ARCHIVE); \
+	$(CARGO) test $(LOCKED) --package ensemble-e2e --features e2e --no-fail-fast
