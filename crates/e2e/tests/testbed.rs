@@ -275,6 +275,54 @@ async fn cpu_and_memory_of_a_running_pod_are_resized_without_a_restart() -> Resu
 }
 
 #[tokio::test]
+async fn the_controllers_image_runs_without_root_on_a_read_only_file_system() -> Result<()> {
+    let cluster = Cluster::connect().await?;
+    TestNamespace::run(&cluster, "restricted", async |namespace| {
+        namespace
+            .apply(
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
+                    "name": namespace.name,
+                    "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+                }}),
+            )
+            .await?;
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "help"},
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{
+                    "name": "ensemble",
+                    "image": "registry.testbed/ensemble:latest",
+                    "args": ["--help"],
+                    "securityContext": {
+                        "runAsNonRoot": true,
+                        "readOnlyRootFilesystem": true,
+                        "allowPrivilegeEscalation": false,
+                        "capabilities": {"drop": ["ALL"]},
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                }],
+            },
+        });
+        namespace.apply(pod).await?;
+        namespace
+            .pod_until("help", "has ended well", LIMIT, |pod| {
+                let phase = pod
+                    .status
+                    .as_ref()
+                    .and_then(|status| status.phase.as_deref());
+                phase == Some("Succeeded")
+            })
+            .await?;
+        ensure!(!namespace.logs("help").await?.is_empty());
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
 async fn patroni_forms_a_cluster_of_three_with_one_leader_from_a_plain_set() -> Result<()> {
     let cluster = Cluster::connect().await?;
     TestNamespace::run(&cluster, "patroni", async |namespace| {
