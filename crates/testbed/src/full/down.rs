@@ -16,20 +16,22 @@ use crate::phase::timed;
 /// Takes the testbed down.
 pub fn down() -> Result<()> {
     let _lock = Lock::wait("full")?;
-    timed("take the testbed down", clear)
+    clear()
 }
 
 /// Ends and removes everything of a testbed; for the caller who holds the lock.
 pub fn clear() -> Result<()> {
     let dir = dir()?;
-    kill_all(&dir)?;
-    for node in nodes() {
-        kill_pods(node)?;
-    }
-    network::remove()?;
-    mounts::remove()?;
-    cgroups::remove()?;
-    remove_tree(&dir)
+    timed("end all programs and containers", || {
+        kill_all(&dir)?;
+        nodes().into_iter().try_for_each(kill_pods)
+    })?;
+    timed("remove namespaces and cgroups", || {
+        network::remove()?;
+        mounts::remove()?;
+        cgroups::remove()
+    })?;
+    timed("remove the files", || remove_tree(&dir))
 }
 
 /// Ends everything that runs on a node, also what was not started by us directly: the containers

@@ -35,7 +35,10 @@ pub async fn up(timers: NodeTimers) -> Result<()> {
         say("already up");
         return Ok(());
     }
-    down::clear().context("failed to clear what an earlier testbed left")?;
+    if dir()?.exists() {
+        say("clearing away what an earlier testbed left");
+        down::clear()?;
+    }
     let node_parts = tokio::task::spawn_blocking(|| {
         build()?;
         parts::nodes()
