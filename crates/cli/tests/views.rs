@@ -161,6 +161,41 @@ fn why_of_a_stalled_ensemble_speaks_of_what_will_not_pass_by_itself() {
 }
 
 #[test]
+fn why_of_a_paused_ensemble_speaks_of_the_pause_before_what_passes_by_itself() {
+    let blocked = |action: &str, reason: &str, message: &str| {
+        json!({
+            "action": action, "cause": "template changed", "state": "Blocked",
+            "since": "2026-03-01T11:59:00Z",
+            "blocker": {"reason": reason, "message": message, "clearsWhen": "The time has passed."},
+        })
+    };
+    let report = json!({
+        "id": "p-1", "state": "Paused", "tolerance": 0, "predicates": [],
+        "steps": [
+            blocked("Start", "Settling", "orders-2 is Ready, but not yet for 2 s"),
+            blocked("Recreate", "Paused", "2 members wait: the rollout is paused"),
+        ],
+    });
+    assert_snapshot!("why-paused", ask(report));
+}
+
+#[test]
+fn why_says_wait_where_nothing_is_to_be_done() {
+    let report = json!({
+        "id": "p-1", "state": "Waiting", "tolerance": 0, "predicates": [],
+        "steps": [{
+            "action": "Start", "member": "orders-2", "cause": "minReadySeconds", "state": "Blocked",
+            "blocker": {
+                "reason": "Settling", "message": "orders-2 is Ready, but not yet for 2 s",
+                "clearsWhen": "The time has passed.",
+            },
+        }],
+    });
+    let text = ask(report);
+    assert!(text.contains("you may   wait."), "{text}");
+}
+
+#[test]
 fn why_of_one_at_work_says_at_which_step() {
     let report = json!({
         "id": "p-1", "state": "Working", "tolerance": 0, "predicates": rules(),

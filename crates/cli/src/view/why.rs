@@ -3,7 +3,7 @@
 use super::age::age;
 use super::paint::Paint;
 use ensemble_api::report::Action;
-use ensemble_api::{Blocker, Predicate, Report, State, Step, StepState};
+use ensemble_api::{Blocker, Predicate, Reason, Report, State, Step, StepState};
 use jiff::Timestamp;
 
 /// Where the pages of reasons are.
@@ -41,17 +41,19 @@ pub fn why(name: &str, report: &Report, now: Timestamp, paint: Paint) -> String 
     text.finish()
 }
 
-/// The step to speak of: when stalled, the first that will not go on by itself.
+/// The step to speak of: the first whose reason is what the state in the title is about.
 fn headline_step(report: &Report) -> Option<(usize, &Step, &Blocker)> {
     let blocked = || {
         let steps = report.steps.iter().enumerate();
         steps.filter_map(|(at, step)| step.blocker.as_ref().map(|blocker| (at, step, blocker)))
     };
-    let stalling = blocked().find(|(_, _, blocker)| blocker.reason.page().stalls);
-    match report.state {
-        State::Stalled => stalling.or_else(|| blocked().next()),
-        _ => blocked().next(),
-    }
+    let telling = blocked().find(|(_, _, blocker)| match report.state {
+        State::Stalled => blocker.reason.page().stalls,
+        State::Paused => blocker.reason == Reason::Paused,
+        State::Suspended => blocker.reason == Reason::Suspended,
+        _ => true,
+    });
+    telling.or_else(|| blocked().next())
 }
 
 fn because(
@@ -99,7 +101,7 @@ fn held_up(text: &mut Text, report: &Report, step: &Step) {
         .filter(|s| s.state == StepState::Idle && *s != step);
     let mut actions: Vec<(Action, Vec<&str>)> = Vec::new();
     for waiting in behind {
-        let member = waiting.member.as_deref().unwrap_or("all");
+        let member = waiting.member.as_deref().unwrap_or("members");
         match actions
             .iter_mut()
             .find(|(action, _)| *action == waiting.action)
@@ -181,7 +183,11 @@ fn you_may(text: &mut Text, name: &str, step: &Step, blocker: &Blocker) {
     if !blocker.next_command.is_empty() {
         text.line("you may", &text.paint.strong(&blocker.next_command));
     }
-    let mut remedy = blocker.reason.page().remedy.replace("NAME", name);
+    let remedy = blocker.reason.page().remedy;
+    let mut remedy = match remedy.strip_prefix("Nothing") {
+        Some(rest) => format!("wait{rest}"),
+        None => remedy.replace("NAME", name),
+    };
     if let Some(member) = &step.member {
         remedy = remedy.replace("MEMBER", member);
     }
@@ -207,10 +213,17 @@ fn verb(action: Action) -> &'static str {
     }
 }
 
+/// Whether the verb wants to know whom it is about.
+fn of_members(action: Action) -> bool {
+    use Action::{Create, Recreate, Remove, Replace, Start};
+    matches!(action, Create | Start | Recreate | Replace | Remove)
+}
+
 /// What a step does, in words.
 pub fn step_in_words(step: &Step) -> String {
     match &step.member {
         Some(member) => format!("{} {member}", verb(step.action)),
+        None if of_members(step.action) => format!("{} members", verb(step.action)),
         None => verb(step.action).to_owned(),
     }
 }
