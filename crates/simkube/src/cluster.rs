@@ -48,7 +48,10 @@ pub struct Cluster {
     pub(crate) paused: BTreeSet<crate::faults::Part>,
     pub(crate) workload: Option<Box<dyn Workload>>,
     watches: Vec<Watch>,
+    steps_now: u32,
 }
+
+const MAX_STEPS_AT_ONCE: u32 = 100_000;
 
 impl Cluster {
     /// An empty cluster with the namespaces `default` and `kube-system`. The
@@ -78,6 +81,7 @@ impl Cluster {
             paused: BTreeSet::new(),
             workload: None,
             watches: Vec::new(),
+            steps_now: 0,
         };
         for namespace in ["default", "kube-system"] {
             cluster.add_namespace(namespace);
@@ -226,6 +230,7 @@ impl Cluster {
         let Some((at, task)) = self.queue.pop_due(t) else {
             return false;
         };
+        self.guard_progress(at, &task);
         self.server.now = self.server.now.max(at);
         self.run(task);
         self.route();
@@ -242,6 +247,19 @@ impl Cluster {
             }
         }
         true
+    }
+
+    /// Actors that keep waking each other without time passing are a bug in
+    /// this crate, and better reported than waited for.
+    fn guard_progress(&mut self, at: SimTime, task: &Task) {
+        if at > self.server.now {
+            self.steps_now = 0;
+        }
+        self.steps_now += 1;
+        assert!(
+            self.steps_now < MAX_STEPS_AT_ONCE,
+            "{task:?} does not come to rest at {at}"
+        );
     }
 
     fn run(&mut self, task: Task) {

@@ -120,6 +120,13 @@ impl Store {
         self.tables.get(resource.index())?.objects.get(key)
     }
 
+    pub fn get_entry(&self, resource: Resource, key: &str) -> Option<(&Key, &Object)> {
+        self.tables
+            .get(resource.index())?
+            .objects
+            .get_key_value(key)
+    }
+
     pub fn all(&self, resource: Resource) -> impl Iterator<Item = (&Key, &Object)> {
         self.tables
             .get(resource.index())

@@ -10,7 +10,13 @@ pub type Object = Arc<Value>;
 
 /// The value at a dotted path.
 pub fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(value, |v, key| v.get(key))
+    let (mut value, mut rest) = (value, path);
+    // Paths are short: a plain loop beats a search routine.
+    while let Some(dot) = rest.bytes().position(|b| b == b'.') {
+        value = value.as_object()?.get(&rest[..dot])?;
+        rest = &rest[dot + 1..];
+    }
+    value.as_object()?.get(rest)
 }
 
 /// The string at a dotted path.
@@ -97,6 +103,7 @@ pub fn take(value: &mut Value, path: &str) -> Option<Value> {
 /// Copies what `from` has at a top-level key into `to`, or removes it there.
 pub fn copy_key(from: &Value, to: &mut Value, key: &str) {
     match from.get(key) {
+        same if same == to.get(key) => {}
         Some(v) => {
             as_map(to).insert(key.to_owned(), v.clone());
         }

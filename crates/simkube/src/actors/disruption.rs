@@ -155,24 +155,22 @@ impl Cluster {
         let allowed = if numbers.expected <= 0 { 0 } else { spare };
         let generation = int(budget, "metadata.generation").unwrap_or(0);
         let now = self.now();
+        let mut status = json!({"status": {
+            "observedGeneration": generation, "expectedPods": numbers.expected,
+            "desiredHealthy": numbers.desired, "currentHealthy": numbers.current,
+            "disruptionsAllowed": allowed,
+            "conditions": at(budget, "status.conditions").cloned().unwrap_or_else(|| json!([])),
+        }});
+        if !numbers.disrupted.is_empty() {
+            status["status"]["disruptedPods"] = Value::Object(numbers.disrupted.clone());
+        }
+        conditions::budget(&mut status, now);
         let client = self.actors.disruption.clone();
-        let part = Some(Subresource::Status);
+        let status = status["status"].take();
         let resource = Resource::PodDisruptionBudgets;
         let _gone = self
             .server
-            .modify(&client, resource, part, budget_key, |b| {
-                set(b, "status.observedGeneration", generation);
-                set(b, "status.expectedPods", numbers.expected);
-                set(b, "status.desiredHealthy", numbers.desired);
-                set(b, "status.currentHealthy", numbers.current);
-                set(b, "status.disruptionsAllowed", allowed);
-                if numbers.disrupted.is_empty() {
-                    crate::value::take(b, "status.disruptedPods");
-                } else {
-                    set(b, "status.disruptedPods", numbers.disrupted.clone());
-                }
-                conditions::budget(b, now);
-            });
+            .write_status(&client, resource, budget_key, status);
         if let Some(at) = numbers.recheck {
             self.queue.add(Task::Budget(budget_key.clone()), at);
         }

@@ -78,25 +78,32 @@ impl Cluster {
         Some(endpoint)
     }
 
-    fn write_slice(&mut self, service: &Object, endpoints: Vec<Value>, ports: Value) {
-        let client = self.actors.endpoints.clone();
-        let existing = self
+    fn own_slice(&self, service: &Object) -> Option<(Key, Object)> {
+        let mut slices = self
             .server
             .store
-            .within(Resource::EndpointSlices, namespace(service))
-            .find(|(_, s)| {
-                label(s, SERVICE_NAME) == Some(name(service))
-                    && label(s, MANAGED_BY) == Some(MANAGER)
-                    && !terminating(s)
-            })
-            .map(|(k, _)| k.clone());
-        if let Some(key) = existing {
-            let _gone =
-                self.server
-                    .modify(&client, Resource::EndpointSlices, None, &key, |slice| {
-                        slice["endpoints"] = endpoints.into();
-                        slice["ports"] = ports;
-                    });
+            .within(Resource::EndpointSlices, namespace(service));
+        let found = slices.find(|(_, s)| {
+            label(s, SERVICE_NAME) == Some(name(service))
+                && label(s, MANAGED_BY) == Some(MANAGER)
+                && !terminating(s)
+        });
+        found.map(|(k, s)| (k.clone(), s.clone()))
+    }
+
+    fn write_slice(&mut self, service: &Object, endpoints: Vec<Value>, ports: Value) {
+        let client = self.actors.endpoints.clone();
+        let existing = self.own_slice(service);
+        if let Some((key, slice)) = existing {
+            let same = slice.get("endpoints").and_then(Value::as_array) == Some(&endpoints)
+                && slice.get("ports") == Some(&ports);
+            if !same {
+                let resource = Resource::EndpointSlices;
+                let _gone = self.server.modify(&client, resource, None, &key, |slice| {
+                    slice["endpoints"] = endpoints.into();
+                    slice["ports"] = ports;
+                });
+            }
             return;
         }
         let slice = json!({

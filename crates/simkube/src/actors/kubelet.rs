@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::Task;
 use super::routing::claims_of;
 use crate::cluster::Cluster;
-use crate::request::{Request, Subresource};
+use crate::request::{Request, Response};
 use crate::resource::Resource;
 use crate::store::Key;
 use crate::time::SimTime;
@@ -289,7 +289,8 @@ impl Cluster {
 
     /// Init containers run one after the other; sidecars among them stay.
     fn run_inits(&mut self, node: &Arc<str>, local: &mut LocalPod) -> Option<SimTime> {
-        let specs = items(&local.pod, "spec.initContainers").to_vec();
+        let pod = local.pod.clone();
+        let specs = items(&pod, "spec.initContainers");
         let mut wake = None;
         for (index, spec) in specs.iter().enumerate() {
             let sidecar = text(spec, "restartPolicy") == Some("Always");
@@ -315,12 +316,13 @@ impl Cluster {
     }
 
     fn run_containers(&mut self, node: &Arc<str>, local: &mut LocalPod) -> Option<SimTime> {
-        let specs = items(&local.pod, "spec.containers").to_vec();
+        let pod = local.pod.clone();
+        let specs = items(&pod, "spec.containers");
         let mut wake = self.sync_resize(node, local);
         for (index, spec) in specs.iter().enumerate() {
             wake = earliest(wake, self.step_container(node, local, false, index, spec));
         }
-        let sidecars = items(&local.pod, "spec.initContainers").to_vec();
+        let sidecars = items(&pod, "spec.initContainers");
         for (index, spec) in sidecars.iter().enumerate() {
             if text(spec, "restartPolicy") == Some("Always") {
                 wake = earliest(wake, self.step_container(node, local, true, index, spec));
@@ -463,16 +465,13 @@ impl Cluster {
         }
         let status = self.status_of(node, local);
         let client = self.actors.kubelet.clone();
-        let part = Some(Subresource::Status);
-        let written = self
-            .server
-            .modify(&client, Resource::Pods, part, &local.key, |pod| {
-                pod["status"] = status;
-            });
-        if let Ok(answer) = written
-            && let Some(object) = answer.into_object()
-        {
-            local.pod = object;
+        if local.pod.get("status") != Some(&status) {
+            let written = self
+                .server
+                .write_status(&client, Resource::Pods, &local.key, status);
+            if let Some(object) = written.ok().and_then(Response::into_object) {
+                local.pod = object;
+            }
         }
         if local.finished.is_none() || !terminating(&local.pod) {
             return true;

@@ -10,7 +10,8 @@ use crate::resource::Resource;
 use crate::selector::LabelSelector;
 use crate::store::{Change, Entry, Key, in_namespace, key};
 use crate::value::{
-    Object, at, controller_ref, items, namespace, object, terminating, text, text_or_empty, uid,
+    Object, at, condition_true, controller_ref, items, namespace, object, terminating, text,
+    text_or_empty, uid,
 };
 
 impl Cluster {
@@ -136,8 +137,10 @@ impl Cluster {
         } else {
             self.route_scheduled_pod(entry, node, gone);
         }
-        self.budgets_in(namespace(pod));
-        self.services_of(entry);
+        if serves_differently(entry) {
+            self.budgets_in(namespace(pod));
+            self.services_of(entry);
+        }
         if let Some(owner) = controller_ref(pod).filter(|o| text_or_empty(o, "kind") == "Job") {
             let job = key(namespace(pod), text_or_empty(owner, "name"));
             self.after(self.config.delays.job_ms, Task::Job(job));
@@ -147,10 +150,13 @@ impl Cluster {
     fn route_scheduled_pod(&mut self, entry: &Entry, node: &str, gone: bool) {
         let pod = &entry.object;
         let (node, pod_uid): (Arc<str>, Arc<str>) = (Arc::from(node), Arc::from(uid(pod)));
-        self.after(
-            self.config.delays.kubelet_ms,
-            Task::Kubelet(node.clone(), pod_uid),
-        );
+        // A kubelet need not be told what it has just written itself.
+        if entry.origin.client != self.actors.kubelet {
+            self.after(
+                self.config.delays.kubelet_ms,
+                Task::Kubelet(node.clone(), pod_uid),
+            );
+        }
         let bound_now = entry
             .previous
             .as_ref()
@@ -386,6 +392,24 @@ impl Cluster {
             self.after(0, task);
         }
     }
+}
+
+/// Whether a write to a pod matters to budgets and services.
+fn serves_differently(entry: &Entry) -> bool {
+    let Some(before) = entry
+        .previous
+        .as_ref()
+        .filter(|_| entry.change == Change::Modified)
+    else {
+        return true;
+    };
+    let after = &entry.object;
+    let same = |path: &str| at(before, path) == at(after, path);
+    condition_true(before, "Ready") != condition_true(after, "Ready")
+        || terminating(before) != terminating(after)
+        || !same("status.podIP")
+        || !same("status.phase")
+        || !same("metadata.labels")
 }
 
 /// Whether the collector has to act on an object that is on its way out.

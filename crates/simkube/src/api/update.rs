@@ -75,25 +75,17 @@ impl Server {
     ) -> Answer {
         let resource = request.resource;
         let part = request.subresource;
-        meta::canonical(&mut new);
-        for (field, value) in [("name", name(&old)), ("namespace", namespace(&old))] {
-            if !value.is_empty() {
-                set(&mut new, &format!("metadata.{field}"), value);
-            }
+        let meta_differs = new.get("metadata") != old.get("metadata");
+        if meta_differs {
+            restore_meta(&mut new, &old);
         }
-        meta::keep_for_update(&mut new, &old);
         kinds::prepare_update(self, resource, part, &mut new, &old)?;
-        set(
-            &mut new,
-            "metadata.resourceVersion",
-            text_or_empty(&old, "metadata.resourceVersion"),
-        );
         if new == *old {
             return Ok(Response::object(old));
         }
         let mut errors = kinds::validate_update(self, resource, part, &new, &old);
-        errors.extend(meta::validate_update(&new, &old));
-        if new.get("metadata") != old.get("metadata") {
+        if meta_differs {
+            errors.extend(meta::validate_update(&new, &old));
             errors.extend(meta::validate(resource, info, &new));
         }
         if !errors.is_empty() {
@@ -110,6 +102,41 @@ impl Server {
             self.remove(resource, &key);
             return Ok(Response::object(Arc::new(new)));
         }
+        Ok(Response::object(self.put(resource, key, new)))
+    }
+
+    /// Writes nothing but the status of an object on behalf of an actor. The
+    /// status is half of a pod, so the old one is never copied.
+    pub(crate) fn write_status(
+        &mut self,
+        client: &Arc<str>,
+        resource: Resource,
+        key: &str,
+        status: Value,
+    ) -> Answer {
+        let info = self.info(resource)?;
+        let Some((key, old)) = self.store.get_entry(resource, key) else {
+            return Err(Status::not_found(info, crate::store::split_key(key).1));
+        };
+        if old.get("status") == Some(&status) {
+            return Ok(Response::object(old.clone()));
+        }
+        let (key, old) = (key.clone(), old.clone());
+        let fields = old
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(k, _)| *k != "status");
+        let mut new: serde_json::Map<String, Value> =
+            fields.map(|(k, v)| (k.clone(), v.clone())).collect();
+        new.insert("status".to_owned(), status);
+        let new = Value::Object(new);
+        let part = Some(Subresource::Status);
+        let errors = kinds::validate_update(self, resource, part, &new, &old);
+        if !errors.is_empty() {
+            return Err(Status::invalid(self.info(resource)?, name(&old), &errors));
+        }
+        self.act_as(client, Verb::Update, part);
         Ok(Response::object(self.put(resource, key, new)))
     }
 
@@ -136,6 +163,24 @@ impl Server {
         self.act_as(client, Verb::Update, part);
         self.update_object(&request, &info, old, new)
     }
+}
+
+/// What of the metadata the request may not touch is as it was.
+fn restore_meta(new: &mut Value, old: &Value) {
+    meta::canonical(new);
+    for (field, value) in [
+        ("metadata.name", name(old)),
+        ("metadata.namespace", namespace(old)),
+        (
+            "metadata.resourceVersion",
+            text_or_empty(old, "metadata.resourceVersion"),
+        ),
+    ] {
+        if !value.is_empty() {
+            set(new, field, value);
+        }
+    }
+    meta::keep_for_update(new, old);
 }
 
 fn goes_away(new: &Value, old: &Value) -> bool {

@@ -79,8 +79,9 @@ impl Cluster {
 
     /// Containers that do not run take the new resources with their next start.
     fn adopt_for_stopped(&self, local: &mut LocalPod) {
-        let specs = items(&local.pod, "spec.containers").to_vec();
-        for (container, spec) in local.containers.iter_mut().zip(&specs) {
+        let pod = local.pod.clone();
+        let specs = items(&pod, "spec.containers");
+        for (container, spec) in local.containers.iter_mut().zip(specs) {
             if !container.is_running() {
                 container.resources = spec.get("resources").cloned().unwrap_or(Value::Null);
             }
@@ -125,8 +126,9 @@ impl Cluster {
     fn apply_resources(&self, local: &mut LocalPod) {
         let now = self.now();
         let grace_ms = local.grace_ms();
-        let specs = items(&local.pod, "spec.containers").to_vec();
-        for (container, spec) in local.containers.iter_mut().zip(&specs) {
+        let pod = local.pod.clone();
+        let specs = items(&pod, "spec.containers");
+        for (container, spec) in local.containers.iter_mut().zip(specs) {
             let wanted = spec.get("resources").cloned().unwrap_or(Value::Null);
             if wanted == container.resources {
                 continue;
