@@ -88,6 +88,26 @@ async fn one_status_that_cannot_be_read_does_not_hide_the_others() {
 }
 
 #[tokio::test]
+async fn waiting_ends_when_there_is_nothing_more_to_wait_for_or_time_is_up() {
+    let ends = [
+        ("Ready", 0),
+        ("Paused", 3),
+        ("Suspended", 3),
+        ("Stalled", 4),
+        ("Working", 5),
+        ("Waiting", 5),
+    ];
+    for (state, code) in ends {
+        let fake = Fake::new();
+        fake.put(&path_of("orders"), ensemble("orders", state));
+        let exit = run(&fake, "status orders --wait --timeout 1s")
+            .await
+            .unwrap();
+        assert_eq!(exit.code(), code, "{state}");
+    }
+}
+
+#[tokio::test]
 async fn a_missing_ensemble_is_told_with_its_namespace_and_where_else_to_look() {
     let failure = run(&Fake::new(), "why orders").await.unwrap_err();
     assert_eq!(failure.exit.code(), 1);

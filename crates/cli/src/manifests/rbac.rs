@@ -95,7 +95,16 @@ fn lease_rule() -> Value {
 /// So that whoever may view or edit a namespace may do so with ensembles too.
 fn for_people() -> Vec<Value> {
     let kinds = ["ensembles", "ensemblerequests"];
-    let view = rule("ensemble.dev", &kinds, &["get", "list", "watch"]);
+    let parts = [
+        "ensembles/status",
+        "ensembles/scale",
+        "ensemblerequests/status",
+    ];
+    let view = rule(
+        "ensemble.dev",
+        &[kinds.as_slice(), &parts].concat(),
+        &["get", "list", "watch"],
+    );
     let change = ["create", "delete", "deletecollection", "patch", "update"];
     let edit = rule(
         "ensemble.dev",
