@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use ensemble_e2e::{claim, pod_with_volume, web_pod};
 use ensemble_testbed::client::node_is_ready;
-use ensemble_testbed::full::faults::{From, Target};
+use ensemble_testbed::full::faults::{Side, Target};
 use ensemble_testbed::harness::{
     Cluster, TestNamespace, container_status, drain, node_until, set_schedulable,
 };
@@ -96,7 +96,7 @@ async fn pods_on_a_node_cut_off_from_the_control_plane_run_on_and_come_back() ->
             .and_then(|status| status.pod_ip.clone());
         let address = address.context("a ready pod has an address")?;
 
-        testbed.partition("node2", From::ControlPlane)?;
+        testbed.partition("node2", Side::ControlPlane)?;
         let lost = node_until(&namespace.client(), "node2", "is lost", LIMIT, |node| {
             !node_is_ready(node)
         })
@@ -141,7 +141,7 @@ async fn a_node_cut_off_from_its_peers_is_unreachable_for_their_pods_only() -> R
             .unwrap_or_default();
         let request = format!("timeout 2 wget -qO- http://{address}:8080/");
         ensure!(namespace.shell("peer", &request).await?.trim() == "island");
-        testbed.partition("node3", From::Peers)?;
+        testbed.partition("node3", Side::Peers)?;
         let cut_off = namespace.exec("peer", &["sh", "-c", &request]).await;
         let reached = namespace.shell("island", "echo reached").await;
         testbed.heal("node3")?;

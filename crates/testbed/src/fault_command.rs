@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use clap::{Subcommand, ValueEnum};
 use ensemble_testbed::Component;
 use ensemble_testbed::full::Testbed;
-use ensemble_testbed::full::faults::{From, Target};
+use ensemble_testbed::full::faults::{Side, Target};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use rustix::process::Signal;
@@ -29,7 +29,7 @@ pub enum Fault {
     Partition {
         node: String,
         #[arg(long, value_enum, default_value = "control-plane")]
-        from: From,
+        from: Side,
     },
     /// End a partition.
     Heal { node: String },

@@ -22,7 +22,7 @@ pub enum Behaviour {
 }
 
 impl Behaviour {
-    /// The behaviour that an image asks for: `fake/crash`, `fake/crash:2` and `app:crash` all crash.
+    /// What an image asks for: `fake/crash`, `fake/crash:2` and `app:crash` all crash.
     pub fn of(image: &str) -> Behaviour {
         let last = image.rsplit('/').next().unwrap_or(image);
         let last = last.split('@').next().unwrap_or(last);

@@ -28,6 +28,8 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Container {
     image: String,
+    /// The image of the last start: one that cannot be pulled never runs.
+    started_image: Option<String>,
     resources: Value,
     /// How often it was started; Kubernetes counts the starts after the first.
     starts: u32,
@@ -41,6 +43,7 @@ impl Container {
     pub fn begin(spec: &Spec, restarts_always: bool, now: Timestamp) -> Container {
         let mut container = Container {
             image: String::new(),
+            started_image: None,
             resources: resources(spec),
             starts: 0,
             state: State::Ended,
@@ -55,6 +58,7 @@ impl Container {
         let running = status.state.as_ref()?.running.as_ref()?;
         Some(Container {
             image: status.image.clone(),
+            started_image: Some(status.image.clone()),
             resources: resources(spec),
             starts: u32::try_from(status.restart_count).ok()?.saturating_add(1),
             state: State::Running {
@@ -86,6 +90,7 @@ impl Container {
             return;
         }
         self.starts += 1;
+        self.started_image = Some(self.image.clone());
         let exit_code = match behaviour {
             Behaviour::Crash => 1,
             Behaviour::Complete => 0,
@@ -148,36 +153,21 @@ impl Container {
     /// Its entry in `status.containerStatuses`.
     pub fn status(&self, pod_uid: &str, name: &str, now: Timestamp) -> Value {
         let id = format!("fake://{pod_uid}/{name}/{}", self.starts);
-        let ended = |(code, at): (i32, Timestamp)| {
-            let reason = if code == 0 { "Completed" } else { "Error" };
-            json!({"terminated": {"exitCode": code, "reason": reason,
-                "startedAt": seconds(at), "finishedAt": seconds(at), "containerID": id}})
-        };
-        let state = match &self.state {
-            State::Running { since } => json!({"running": {"startedAt": seconds(*since)}}),
-            State::PullFailed { since } if *since + PULL_ERROR > now => {
-                waiting("ErrImagePull", &format!("image {} not found", self.image))
-            }
-            State::PullFailed { .. } => waiting(
-                "ImagePullBackOff",
-                &format!("Back-off pulling image {:?}", self.image),
-            ),
-            State::BackOff { .. } => waiting("CrashLoopBackOff", "back-off restarting container"),
-            State::Ended => ended(self.last_end.unwrap_or((0, now))),
-        };
         let running = matches!(self.state, State::Running { .. });
+        let last_end = self.last_end.filter(|_| self.state != State::Ended);
+        let image_id = self
+            .started_image
+            .as_ref()
+            .map(|image| format!("fake://{image}"));
         let mut status = json!({
             "name": name,
             "image": self.image,
-            "imageID": if self.starts > 0 { format!("fake://{}", self.image) } else { String::new() },
+            "imageID": image_id.unwrap_or_default(),
             "ready": self.ready(now),
             "started": running,
             "restartCount": self.starts.saturating_sub(1),
-            "state": state,
-            "lastState": match (self.last_end, &self.state) {
-                (Some(end), State::Running { .. } | State::BackOff { .. } | State::PullFailed { .. }) => ended(end),
-                _ => json!({}),
-            },
+            "state": self.state_status(&id, now),
+            "lastState": last_end.map_or(json!({}), |end| ended(end, &id)),
             "resources": self.resources,
         });
         if self.starts > 0 {
@@ -188,6 +178,27 @@ impl Container {
         }
         status
     }
+
+    fn state_status(&self, id: &str, now: Timestamp) -> Value {
+        match &self.state {
+            State::Running { since } => json!({"running": {"startedAt": seconds(*since)}}),
+            State::PullFailed { since } if *since + PULL_ERROR > now => {
+                waiting("ErrImagePull", &format!("image {} not found", self.image))
+            }
+            State::PullFailed { .. } => waiting(
+                "ImagePullBackOff",
+                &format!("Back-off pulling image {:?}", self.image),
+            ),
+            State::BackOff { .. } => waiting("CrashLoopBackOff", "back-off restarting container"),
+            State::Ended => ended(self.last_end.unwrap_or((0, now)), id),
+        }
+    }
+}
+
+fn ended((code, at): (i32, Timestamp), id: &str) -> Value {
+    let reason = if code == 0 { "Completed" } else { "Error" };
+    json!({"terminated": {"exitCode": code, "reason": reason,
+        "startedAt": seconds(at), "finishedAt": seconds(at), "containerID": id}})
 }
 
 /// A time as Kubernetes writes it.

@@ -227,3 +227,109 @@ fn until(when: Timestamp, now: Timestamp) -> Duration {
         .try_into()
         .unwrap_or(Duration::ZERO)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(image: &str) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "uid": "u", "generation": 1},
+            "spec": {"containers": [{"name": "main", "image": image}]},
+        }))
+        .unwrap()
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + second).unwrap()
+    }
+
+    fn reported(step: Step) -> Value {
+        match step {
+            Step::Report(status) => status,
+            other => panic!("expected a report, got {other:?}"),
+        }
+    }
+
+    fn condition(status: &Value, kind: &str) -> String {
+        let all = status["conditions"].as_array().unwrap();
+        let one = all.iter().find(|one| one["type"] == kind).unwrap();
+        one["status"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_pod_is_reported_ready_once_and_then_left_alone() {
+        let mut life = Life::new("10.0.0.1".into());
+        let status = reported(life.next(&pod("app:1"), at(0)));
+        assert_eq!(condition(&status, "Ready"), "True");
+        assert_eq!(life.next(&pod("app:1"), at(1)), Step::Wait(None));
+    }
+
+    #[test]
+    fn a_changed_image_restarts_the_container_and_a_missing_one_stops_it() {
+        let mut life = Life::new("10.0.0.1".into());
+        reported(life.next(&pod("app:1"), at(0)));
+        let status = reported(life.next(&pod("app:2"), at(1)));
+        assert_eq!(status["containerStatuses"][0]["restartCount"], 1);
+        assert_eq!(status["containerStatuses"][0]["imageID"], "fake://app:2");
+        let status = reported(life.next(&pod("app:missing"), at(2)));
+        assert_eq!(condition(&status, "Ready"), "False");
+        assert_eq!(status["containerStatuses"][0]["restartCount"], 1);
+        assert_eq!(status["containerStatuses"][0]["imageID"], "fake://app:2");
+    }
+
+    #[test]
+    fn a_crashing_container_is_started_again_after_its_back_off() {
+        let mut life = Life::new("10.0.0.1".into());
+        reported(life.next(&pod("app:crash"), at(0)));
+        assert_eq!(
+            life.next(&pod("app:crash"), at(0)),
+            Step::Wait(Some(Duration::from_secs(1)))
+        );
+        let status = reported(life.next(&pod("app:crash"), at(1)));
+        assert_eq!(status["containerStatuses"][0]["restartCount"], 1);
+    }
+
+    #[test]
+    fn a_pod_with_a_readiness_gate_is_ready_when_the_gate_is_open() {
+        let mut life = Life::new("10.0.0.1".into());
+        let mut pod = pod("app:1");
+        let gate = serde_json::from_value(json!([{"conditionType": "example.org/open"}])).unwrap();
+        pod.spec.as_mut().unwrap().readiness_gates = Some(gate);
+        let status = reported(life.next(&pod, at(0)));
+        assert_eq!(condition(&status, "ContainersReady"), "True");
+        assert_eq!(condition(&status, "Ready"), "False");
+        let open = json!({"conditions": [{"type": "example.org/open", "status": "True"}]});
+        pod.status = Some(serde_json::from_value(open).unwrap());
+        assert_eq!(
+            condition(&reported(life.next(&pod, at(1))), "Ready"),
+            "True"
+        );
+    }
+
+    #[test]
+    fn a_deleted_pod_is_reported_ended_and_then_removed_once() {
+        let mut life = Life::new("10.0.0.1".into());
+        let mut pod = pod("app:1");
+        reported(life.next(&pod, at(0)));
+        pod.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(30)));
+        assert_eq!(reported(life.next(&pod, at(1)))["phase"], "Succeeded");
+        assert_eq!(life.next(&pod, at(1)), Step::Remove);
+        assert_eq!(life.next(&pod, at(2)), Step::Wait(None));
+    }
+
+    #[test]
+    fn a_stuck_pod_uses_its_whole_grace_period() {
+        let mut life = Life::new("10.0.0.1".into());
+        let mut pod = pod("app:stuck");
+        reported(life.next(&pod, at(0)));
+        pod.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(30)));
+        assert_eq!(
+            life.next(&pod, at(10)),
+            Step::Wait(Some(Duration::from_secs(20)))
+        );
+        assert_eq!(reported(life.next(&pod, at(30)))["phase"], "Succeeded");
+    }
+}

@@ -24,7 +24,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// From whom a node is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum From {
+pub enum Side {
     /// The API server, the cluster DNS and the image registry.
     ControlPlane,
     /// The other nodes and their pods.
@@ -63,7 +63,7 @@ impl Testbed {
         {
             let _ = kill_process(pid, Signal::TERM);
         }
-        std::thread::sleep(Duration::from_secs(1));
+        down::wait_until_gone(node, Duration::from_secs(5))?;
         self.kill_node(name)
     }
 
@@ -84,15 +84,15 @@ impl Testbed {
     }
 
     /// Cuts a node off; its pods run on.
-    pub fn partition(&self, name: &str, from: From) -> Result<()> {
+    pub fn partition(&self, name: &str, from: Side) -> Result<()> {
         let node = node_named(name)?;
         let peers = nodes().into_iter().filter(|peer| *peer != node);
         let peers = peers.flat_map(|peer| [peer.address().to_string(), peer.pod_range()]);
         let mut others: Vec<String> = Vec::new();
-        if from != From::Peers {
+        if from != Side::Peers {
             others.push(CONTROL_ADDRESS.to_string());
         }
-        if from != From::ControlPlane {
+        if from != Side::ControlPlane {
             others.extend(peers);
         }
         self.heal(name)?;

@@ -220,11 +220,14 @@ async fn expand(client: &Client, claim: &PersistentVolumeClaim) -> Result<()> {
         .and_then(|spec| spec.volume_name.clone());
     let volume = volume.context("a bound claim without volume")?;
     let (name, parameters) = (claim.name_any(), PatchParams::default());
+    let now = jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
     let began = json!({"status": {
         "allocatedResources": {"storage": wanted},
         "allocatedResourceStatuses": {"storage": "ControllerResizeInProgress"},
         "conditions": [{"type": "Resizing", "status": "True",
-            "lastTransitionTime": jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}],
+            "lastTransitionTime": now}],
     }});
     claims
         .patch_status(&name, &parameters, &Patch::Merge(began))
