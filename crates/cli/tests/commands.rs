@@ -296,3 +296,23 @@ async fn uninstall_of_the_definitions_lets_every_ensemble_go_as_an_orphan_first(
         .filter(|w| w.contains("persistentvolumeclaims") || w.contains("/pods"));
     assert_eq!(touched.count(), 0, "{writes:#?}");
 }
+
+#[tokio::test]
+async fn the_definitions_stay_while_another_controller_needs_them() {
+    let fake = Fake::bare();
+    run(&fake, "install --apply").await.unwrap();
+    let path = "/api/v1/namespaces/team-b/pods/ensemble-controller-0";
+    let metadata = json!({"name": "ensemble-controller-0", "namespace": "team-b"});
+    fake.put(
+        path,
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}),
+    );
+    let before = fake.writes().len();
+    let failure = run(&fake, "uninstall --crds --yes").await.unwrap_err();
+    assert_eq!(failure.exit, Exit::Refused);
+    assert!(
+        failure.to_string().contains("ensemble uninstall -n team-b"),
+        "{failure}"
+    );
+    assert_eq!(fake.writes().len(), before, "nothing was touched");
+}

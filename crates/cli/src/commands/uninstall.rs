@@ -23,6 +23,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// What all pods of controllers carry, and nothing else does.
+const CONTROLLERS: &str = "app.kubernetes.io/name=ensemble,app.kubernetes.io/component=controller";
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Says what it would do, and does it with `--yes`.
@@ -30,6 +32,9 @@ pub async fn run(cluster: &Cluster, global: &Global, args: &Uninstall) -> Result
     let place = Place::of(global.namespace.as_deref(), args.watch_namespace.as_deref());
     let ensembles = ensembles(cluster, &place, args).await?;
     announce(&place, args, &ensembles);
+    if args.crds {
+        no_other_controller(cluster, &place).await?;
+    }
     if !args.yes {
         // Never asked for in the middle of a script: said once, or not at all.
         return Err(Failure::with_exit(Exit::Refused, "nothing was removed")
@@ -82,6 +87,25 @@ async fn ensembles(
         Ok(list) => Ok(list.items),
         Err(kube::Error::Api(status)) if kind_is_unknown(&status) => Ok(Vec::new()),
         Err(error) => Err(Failure::of_call("cannot list ensembles", error)),
+    }
+}
+
+/// The definitions are everybody's: a controller elsewhere would see its Ensembles vanish.
+async fn no_other_controller(cluster: &Cluster, place: &Place) -> Result<(), Failure> {
+    let pods: Api<Pod> = Api::all(cluster.client.clone());
+    let found = pods.list(&ListParams::default().labels(CONTROLLERS)).await;
+    let found =
+        found.map_err(|error| Failure::of_call("cannot look for other controllers", error))?;
+    let mut homes = found.items.iter().filter_map(ResourceExt::namespace);
+    match homes.find(|home| *home != place.home) {
+        None => Ok(()),
+        Some(home) => Err(Failure::with_exit(
+            Exit::Refused,
+            format!("nothing was removed: another controller runs in namespace '{home}'"),
+        )
+        .hint(format!(
+            "remove that one first: ensemble uninstall -n {home}"
+        ))),
     }
 }
 
@@ -160,8 +184,7 @@ impl Removal<'_> {
 
     async fn controller_ended(&self, place: &Place) -> Result<(), Failure> {
         let pods: Api<Pod> = Api::namespaced(self.cluster.client.clone(), &place.home);
-        let params = ListParams::default()
-            .labels("app.kubernetes.io/name=ensemble,app.kubernetes.io/component=controller");
+        let params = ListParams::default().labels(CONTROLLERS);
         loop {
             let left = pods.list(&params).await;
             let left = left.map_err(|error| {
