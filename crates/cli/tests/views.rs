@@ -221,7 +221,7 @@ fn the_list_has_a_row_for_everyone_also_for_those_that_cannot_be_read() {
     let mut odd = support::ensemble("odd", "Ready");
     odd["status"]["plan"]["state"] = json!("Ecstatic");
     let mut done = orders(json!({"id": "p-2", "state": "Ready", "tolerance": 1}));
-    done["metadata"]["name"] = json!("sessions");
+    done["metadata"]["name"] = json!("carts");
     done["status"]["summary"] =
         json!({"ready": "3/3", "updated": "3/3", "step": "-", "waiting": "-"});
     let all = [orders(image_missing()), unseen, odd, done].map(seen);
