@@ -62,7 +62,10 @@ pub fn group(snap: &Snapshot, ledger: &LedgerState, ordinal: u32) -> ClaimGroup 
         (true, _) => ClaimGroup::Complete,
         (false, false) => ClaimGroup::Creating { missing },
         (false, true) => ClaimGroup::Incomplete {
-            missing: missing.iter().map(|m| names::claim(m, snap.name(), ordinal)).collect(),
+            missing: missing
+                .iter()
+                .map(|m| names::claim(m, snap.name(), ordinal))
+                .collect(),
         },
     }
 }

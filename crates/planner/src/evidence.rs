@@ -27,20 +27,33 @@ pub fn of(snap: &Snapshot, ordinal: u32) -> Option<Trouble> {
         Presence::Leaving => leaving(snap, pod),
         Presence::Unreachable => trouble(
             Reason::NodeUnreachable,
-            format!("{name} is on node {}, which is not Ready or not known", pod.node),
+            format!(
+                "{name} is on node {}, which is not Ready or not known",
+                pod.node
+            ),
         ),
-        _ if !pod.ended.is_empty() => {
-            trouble(Reason::Terminating, format!("{name} has ended ({})", pod.ended))
-        }
+        _ if !pod.ended.is_empty() => trouble(
+            Reason::Terminating,
+            format!("{name} has ended ({})", pod.ended),
+        ),
         _ => containers(pod).or_else(|| waiting(snap, pod)),
     }
 }
 
 fn leaving(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
     let name = &pod.meta.pin.name;
-    let since = snap.memory.leaving_since.get(&pod.meta.pin.uid).copied().unwrap_or(snap.now);
+    let since = snap
+        .memory
+        .leaving_since
+        .get(&pod.meta.pin.uid)
+        .copied()
+        .unwrap_or(snap.now);
     if since.plus_seconds(pod.grace_seconds + STUCK_AFTER_GRACE_SECONDS) <= snap.now {
-        let on = if pod.node.is_empty() { "no node".into() } else { format!("node {}", pod.node) };
+        let on = if pod.node.is_empty() {
+            "no node".into()
+        } else {
+            format!("node {}", pod.node)
+        };
         return trouble(
             Reason::StuckTerminating,
             format!("{name} on {on} was told to end and has not, long after its grace period"),
@@ -54,6 +67,16 @@ pub const STUCK_AFTER_GRACE_SECONDS: u32 = 30;
 
 fn waiting(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
     let name = &pod.meta.pin.name;
+    if let Some(why) = pod
+        .unschedulable
+        .as_ref()
+        .filter(|w| w.contains("unbound immediate"))
+    {
+        return trouble(
+            Reason::ClaimPending,
+            format!("{name} waits for its volumes: {why}"),
+        );
+    }
     if let Some(why) = &pod.unschedulable {
         return trouble(Reason::Unschedulable, format!("{name} fits no node: {why}"));
     }
@@ -67,15 +90,26 @@ fn waiting(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
 pub fn containers(pod: &PodView) -> Option<Trouble> {
     pod.containers.iter().find_map(|c| {
         let name = &pod.meta.pin.name;
-        let ContainerState::Waiting { reason, message } = &c.state else { return None };
+        let ContainerState::Waiting { reason, message } = &c.state else {
+            return None;
+        };
         match reason.as_str() {
-            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => trouble(
-                Reason::ImagePullFailing,
-                format!("{name} cannot pull {} on {}: {}", c.image, pod.node, first_line(message)),
-            ),
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
+                trouble(
+                    Reason::ImagePullFailing,
+                    format!(
+                        "{name} cannot pull {} on {}: {}",
+                        c.image,
+                        pod.node,
+                        first_line(message)
+                    ),
+                )
+            }
             "CrashLoopBackOff" => {
                 let end = c.last_exit.as_ref();
-                let end = end.map_or(String::new(), |(why, code)| format!(" ({why}, exit code {code})"));
+                let end = end.map_or(String::new(), |(why, code)| {
+                    format!(" ({why}, exit code {code})")
+                });
                 let runs = c.restarts + 1;
                 trouble(
                     Reason::CrashLooping,
@@ -84,7 +118,11 @@ pub fn containers(pod: &PodView) -> Option<Trouble> {
             }
             "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => trouble(
                 Reason::ContainerFailing,
-                format!("{name}: container {} cannot start: {}", c.name, first_line(message)),
+                format!(
+                    "{name}: container {} cannot start: {}",
+                    c.name,
+                    first_line(message)
+                ),
             ),
             _ => None,
         }

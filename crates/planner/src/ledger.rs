@@ -73,7 +73,11 @@ impl LedgerState {
         status::Ledger {
             next: self.next,
             born: Ordinals(self.born.clone()).to_string(),
-            incarnations: self.incarnations.iter().map(|(o, i)| (o.to_string(), *i)).collect(),
+            incarnations: self
+                .incarnations
+                .iter()
+                .map(|(o, i)| (o.to_string(), *i))
+                .collect(),
         }
     }
 }
@@ -81,6 +85,10 @@ impl LedgerState {
 fn newest_life(snap: &Snapshot, ordinal: u32) -> u32 {
     let claims = snap.claims.values().map(|c| &c.meta);
     let pods = snap.pods.values().map(|p| &p.meta);
-    let ours = claims.chain(pods).filter(|m| m.label(labels::ORDINAL) == ordinal.to_string());
-    ours.filter_map(|m| m.label(labels::INCARNATION).parse().ok()).max().unwrap_or(0)
+    let ours = claims
+        .chain(pods)
+        .filter(|m| m.label(labels::ORDINAL) == ordinal.to_string());
+    ours.filter_map(|m| m.label(labels::INCARNATION).parse().ok())
+        .max()
+        .unwrap_or(0)
 }

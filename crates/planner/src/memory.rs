@@ -81,6 +81,8 @@ pub struct Memory {
     pub failures: BTreeMap<Key, Failure>,
     /// Names that somebody else has.
     pub taken: BTreeMap<Key, Taken>,
+    /// By pod uid: since when an intent of another epoch is known.
+    pub foreign_since: BTreeMap<String, Time>,
     /// Uids of pods whose stored intent was refused on a fresh view: to be cleared.
     pub cancelled: BTreeSet<String>,
     /// By revision: what the API server says of it.

@@ -66,6 +66,10 @@ pub(crate) struct Draft<'s> {
     /// Nothing at all may be created.
     pub halted: bool,
     pub let_go: Vec<LetGo>,
+    /// The marks in the Ensemble's metadata are written first: they are to outlive the status.
+    pub mark_first: bool,
+    /// Ordinals whose rebuilding is not answered yet: their new life has not begun.
+    pub rebuilding: BTreeSet<u32>,
     /// Intents of ours or others that are over.
     pub over: BTreeSet<String>,
     pub writes: Vec<Write>,
@@ -88,7 +92,9 @@ impl<'s> Draft<'s> {
             may_roll: false,
             halted: false,
             let_go: snap.ensemble.status.let_go.clone(),
+            rebuilding: BTreeSet::new(),
             over: BTreeSet::new(),
+            mark_first: false,
             writes: Vec::new(),
             permits: Vec::new(),
             lettings: Vec::new(),
@@ -111,7 +117,12 @@ impl<'s> Draft<'s> {
     pub fn disrupt(&mut self, ordinal: u32, method: Method, action: Action, cause: &str) -> bool {
         let member = names::pod(self.snap.name(), ordinal);
         let key = (Kind::Pod, member.clone());
-        let failure = self.snap.memory.failures.get(&key).filter(|f| f.retry_at > self.snap.now);
+        let failure = self
+            .snap
+            .memory
+            .failures
+            .get(&key)
+            .filter(|f| f.retry_at > self.snap.now);
         if let Some(failure) = failure.cloned() {
             self.wake.at(failure.retry_at);
             let blocker = blocker(self.snap, failure.reason, failure.message);
@@ -119,7 +130,10 @@ impl<'s> Draft<'s> {
             return false;
         }
         let stored = self.snap.ensemble.status.in_flight.iter();
-        if stored.filter(|i| !self.over.contains(&i.uid)).any(|i| i.member == member) {
+        if stored
+            .filter(|i| !self.over.contains(&i.uid))
+            .any(|i| i.member == member)
+        {
             // Our own intent, being confirmed and sent.
             self.step(action, Some(member), cause, StepState::Running);
             return true;
@@ -131,7 +145,10 @@ impl<'s> Draft<'s> {
                 true
             }
             Err(refusal) => {
-                let at = self.safety.recovery_at(ordinal).filter(|at| *at > self.snap.now);
+                let at = self
+                    .safety
+                    .recovery_at(ordinal)
+                    .filter(|at| *at > self.snap.now);
                 if let Some(at) = at {
                     self.wake.at(at);
                 }
@@ -144,14 +161,28 @@ impl<'s> Draft<'s> {
     pub fn step(&mut self, action: Action, member: Option<String>, cause: &str, state: StepState) {
         let since = (state == StepState::Running).then(|| self.since(action, member.as_deref()));
         let cause = cause.to_owned();
-        self.steps.push(Step { action, member, cause, state, since, blocker: None });
+        self.steps.push(Step {
+            action,
+            member,
+            cause,
+            state,
+            since,
+            blocker: None,
+        });
     }
 
     pub fn block(&mut self, action: Action, member: Option<String>, cause: &str, blocker: Blocker) {
         let since = Some(self.since(action, member.as_deref()));
         let cause = cause.to_owned();
         let state = StepState::Blocked;
-        self.steps.push(Step { action, member, cause, state, since, blocker: Some(blocker) });
+        self.steps.push(Step {
+            action,
+            member,
+            cause,
+            state,
+            since,
+            blocker: Some(blocker),
+        });
     }
 
     fn refused(&mut self, action: Action, member: String, cause: &str, refusal: &Refusal) {
@@ -170,7 +201,8 @@ impl<'s> Draft<'s> {
     ) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
         let old = self.snap.ensemble.status.plan.steps.iter();
         let mut same = old.filter(|s| s.action == action && s.member.as_deref() == member);
-        same.find_map(|s| s.since.clone()).unwrap_or_else(|| self.snap.now.stamp())
+        same.find_map(|s| s.since.clone())
+            .unwrap_or_else(|| self.snap.now.stamp())
     }
 }
 

@@ -63,7 +63,9 @@ impl Presence {
 
 /// What is known of the pod of that ordinal.
 pub fn of(snap: &Snapshot, ordinal: u32) -> Presence {
-    let Some(pod) = snap.our_pod(ordinal) else { return Presence::Absent };
+    let Some(pod) = snap.our_pod(ordinal) else {
+        return Presence::Absent;
+    };
     if pod.meta.deleting {
         return Presence::Leaving;
     }
@@ -98,7 +100,9 @@ fn proof_of_down(snap: &Snapshot, pod: &PodView) -> Option<ProofOfDown> {
     }
     // Without nodes to look at, no kubelet can be known to be alive.
     let nodes = snap.nodes.as_ref()?;
-    let Some(node) = nodes.get(&pod.node) else { return node_gone(snap, &pod.node) };
+    let Some(node) = nodes.get(&pod.node) else {
+        return node_gone(snap, &pod.node);
+    };
     if node.out_of_service {
         return Some(ProofOfDown::NodeOutOfService);
     }
@@ -117,7 +121,10 @@ fn node_gone(snap: &Snapshot, node: &str) -> Option<ProofOfDown> {
 fn about_to_run(pod: &PodView) -> bool {
     pod.containers.iter().all(|c| match &c.state {
         ContainerState::Waiting { reason, .. } => {
-            matches!(reason.as_str(), "" | "ContainerCreating" | "PodInitializing")
+            matches!(
+                reason.as_str(),
+                "" | "ContainerCreating" | "PodInitializing"
+            )
         }
         ContainerState::Running => true,
         ContainerState::Ended { exit_code, .. } => *exit_code == 0,

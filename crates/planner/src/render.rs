@@ -35,7 +35,10 @@ pub fn selector(snap: &Snapshot) -> Map<String, Value> {
 }
 
 fn recommended(snap: &Snapshot, into: &mut Map<String, Value>) {
-    let ours = [(labels::APP_INSTANCE, snap.name()), (labels::APP_MANAGED_BY, labels::MANAGER)];
+    let ours = [
+        (labels::APP_INSTANCE, snap.name()),
+        (labels::APP_MANAGED_BY, labels::MANAGER),
+    ];
     for (key, value) in ours {
         into.entry(key).or_insert_with(|| value.into());
     }
@@ -70,14 +73,21 @@ pub fn pod(snap: &Snapshot, member: Member<'_>) -> Value {
     let name = names::pod(snap.name(), member.ordinal);
     let metadata = |field: &str| {
         let found = member.template.get("metadata").and_then(|m| m.get(field));
-        found.and_then(Value::as_object).cloned().unwrap_or_default()
+        found
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
     };
     let mut labels_ = metadata("labels");
     labels_.extend(pod_labels(snap, member.ordinal, member.incarnation));
     labels_.insert(labels::REVISION_HASH.into(), member.revision.into());
     labels_.insert(labels::REVISION.into(), member.number.to_string().into());
     recommended(snap, &mut labels_);
-    let spec = member.template.get("spec").and_then(Value::as_object).cloned();
+    let spec = member
+        .template
+        .get("spec")
+        .and_then(Value::as_object)
+        .cloned();
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -96,7 +106,10 @@ fn pod_spec(snap: &Snapshot, ordinal: u32, mut spec: Map<String, Value>) -> Valu
     let name = names::pod(snap.name(), ordinal);
     for list in ["initContainers", "containers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        containers.into_iter().flatten().for_each(|c| add_environment(c, snap.name(), &name, ordinal));
+        containers
+            .into_iter()
+            .flatten()
+            .for_each(|c| add_environment(c, snap.name(), &name, ordinal));
     }
     let claims = snap.ensemble.spec.claims.iter().map(|claim| {
         let claim_name = names::claim(&claim.name, snap.name(), ordinal);
@@ -104,20 +117,33 @@ fn pod_spec(snap: &Snapshot, ordinal: u32, mut spec: Map<String, Value>) -> Valu
     });
     let mut volumes: Vec<Value> = claims.collect();
     let more = spec.remove("volumes");
-    volumes.extend(more.as_ref().and_then(Value::as_array).into_iter().flatten().cloned());
+    volumes.extend(
+        more.as_ref()
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .cloned(),
+    );
     if !volumes.is_empty() {
         spec.insert("volumes".into(), volumes.into());
     }
     spec.insert("hostname".into(), name.into());
-    spec.insert("subdomain".into(), snap.ensemble.spec.service(snap.name()).into());
+    spec.insert(
+        "subdomain".into(),
+        snap.ensemble.spec.service(snap.name()).into(),
+    );
     Value::Object(spec)
 }
 
 /// What the user sets under the same name wins.
 fn add_environment(container: &mut Value, ensemble: &str, member: &str, ordinal: u32) {
-    let Some(container) = container.as_object_mut() else { return };
+    let Some(container) = container.as_object_mut() else {
+        return;
+    };
     let env = container.entry("env").or_insert_with(|| json!([]));
-    let Some(env) = env.as_array_mut() else { return };
+    let Some(env) = env.as_array_mut() else {
+        return;
+    };
     let ordinal = ordinal.to_string();
     let ours = [
         ("ENSEMBLE_NAME", ensemble),
@@ -125,7 +151,9 @@ fn add_environment(container: &mut Value, ensemble: &str, member: &str, ordinal:
         ("ENSEMBLE_ORDINAL", ordinal.as_str()),
     ];
     for (name, value) in ours.into_iter().rev() {
-        let present = env.iter().any(|e| e.get("name").and_then(Value::as_str) == Some(name));
+        let present = env
+            .iter()
+            .any(|e| e.get("name").and_then(Value::as_str) == Some(name));
         if !present {
             // First, so that the user's own variables may refer to them.
             env.insert(0, json!({"name": name, "value": value}));
@@ -158,7 +186,9 @@ pub fn digest(mut pod: Value) -> String {
 /// The API server gives the token's volume a random name.
 fn forget_token_volume(spec: &mut Value) {
     let is_token = |v: &Value| {
-        v.get("name").and_then(Value::as_str).is_some_and(|n| n.starts_with("kube-api-access-"))
+        v.get("name")
+            .and_then(Value::as_str)
+            .is_some_and(|n| n.starts_with("kube-api-access-"))
     };
     if let Some(volumes) = spec.get_mut("volumes").and_then(Value::as_array_mut) {
         volumes.retain(|v| !is_token(v));
@@ -166,7 +196,9 @@ fn forget_token_volume(spec: &mut Value) {
     for list in ["initContainers", "containers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten() {
-            let mounts = container.get_mut("volumeMounts").and_then(Value::as_array_mut);
+            let mounts = container
+                .get_mut("volumeMounts")
+                .and_then(Value::as_array_mut);
             if let Some(mounts) = mounts {
                 mounts.retain(|m| !is_token(m));
             }
@@ -175,13 +207,20 @@ fn forget_token_volume(spec: &mut Value) {
 }
 
 /// A member's claim.
-pub fn claim(snap: &Snapshot, claim: &str, spec: &Map<String, Value>, ordinal: u32, life: u32) -> Value {
+pub fn claim(
+    snap: &Snapshot,
+    claim: &str,
+    spec: &Map<String, Value>,
+    ordinal: u32,
+    life: u32,
+) -> Value {
     let mut labels_ = identity(snap, ordinal, life);
     labels_.insert(labels::CLAIM.into(), claim.into());
     recommended(snap, &mut labels_);
     let when_deleted = format!("{:?}", snap.ensemble.spec.storage.when_deleted);
     let mut spec = spec.clone();
-    spec.entry("accessModes").or_insert_with(|| json!(["ReadWriteOnce"]));
+    spec.entry("accessModes")
+        .or_insert_with(|| json!(["ReadWriteOnce"]));
     json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -211,12 +250,25 @@ fn owned_metadata(snap: &Snapshot, name: &str) -> Value {
 pub fn service(snap: &Snapshot) -> Value {
     let mut ports: Vec<Value> = Vec::new();
     let spec = snap.ensemble.spec.template.pod_spec();
-    let containers = spec.get("containers").and_then(Value::as_array).into_iter().flatten();
-    let declared = containers.filter_map(|c| c.get("ports")?.as_array()).flatten();
+    let containers = spec
+        .get("containers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let declared = containers
+        .filter_map(|c| c.get("ports")?.as_array())
+        .flatten();
     for (n, port) in declared.enumerate() {
-        let Some(number) = port.get("containerPort").and_then(Value::as_i64) else { continue };
-        let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
-        let seen = ports.iter().any(|p| p["port"] == number && p["protocol"] == protocol);
+        let Some(number) = port.get("containerPort").and_then(Value::as_i64) else {
+            continue;
+        };
+        let protocol = port
+            .get("protocol")
+            .and_then(Value::as_str)
+            .unwrap_or("TCP");
+        let seen = ports
+            .iter()
+            .any(|p| p["port"] == number && p["protocol"] == protocol);
         let name = port.get("name").and_then(Value::as_str);
         let name = name.map_or_else(|| format!("port-{n}"), str::to_owned);
         if !seen {

@@ -36,7 +36,10 @@ pub fn canonical(value: &Value) -> String {
 /// The name of the revision that holds this template: `orders-6f1c9b2d4e`.
 pub fn name(ensemble: &str, template: &Map<String, Value>) -> String {
     let text = canonical(&Value::Object(template.clone()));
-    format!("{ensemble}-{:010x}", fnv64(text.as_bytes()) & 0xff_ffff_ffff)
+    format!(
+        "{ensemble}-{:010x}",
+        fnv64(text.as_bytes()) & 0xff_ffff_ffff
+    )
 }
 
 /// Where the revisions of an ensemble stand.
@@ -68,12 +71,20 @@ impl Revisions {
         let base = &snap.ensemble.status.current_revision;
         let base = (*base != target && snap.revisions.contains_key(base)).then(|| base.clone());
         let same = same_as(snap, &target);
-        Self { target, stored, number, base, same }
+        Self {
+            target,
+            stored,
+            number,
+            base,
+            same,
+        }
     }
 
     /// Whether the target is stored under the highest number.
     pub fn settled(&self) -> bool {
-        self.stored.as_ref().is_some_and(|r| r.number == self.number)
+        self.stored
+            .as_ref()
+            .is_some_and(|r| r.number == self.number)
     }
 
     /// Whether a pod of that revision is what the spec asks for: the same, or one of which the API
@@ -88,7 +99,9 @@ fn same_as(snap: &Snapshot, target: &str) -> BTreeSet<String> {
     let mut next = Some(target.to_owned());
     while let Some(name) = next {
         let stored = snap.revisions.get(&name);
-        let link = stored.and_then(|r| r.meta.annotations.get(labels::SAME_AS)).cloned();
+        let link = stored
+            .and_then(|r| r.meta.annotations.get(labels::SAME_AS))
+            .cloned();
         next = link.filter(|l| same.insert(l.clone()));
     }
     same
@@ -105,6 +118,9 @@ mod tests {
         let b = json!({"spec": {"b": [1, {"z": null, "x": "y"}], "a": 1}});
         let name = |v: &Value| name("orders", v.as_object().unwrap());
         assert_eq!(name(&a), name(&b));
-        assert_ne!(name(&a), name(&json!({"spec": {"a": 1, "b": [{"x": "y", "z": null}, 1]}})));
+        assert_ne!(
+            name(&a),
+            name(&json!({"spec": {"a": 1, "b": [{"x": "y", "z": null}, 1]}}))
+        );
     }
 }

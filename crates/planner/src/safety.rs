@@ -104,7 +104,12 @@ fn refuse<T>(
     observed: impl Into<String>,
     limit: impl Into<String>,
 ) -> Result<T, Refusal> {
-    Err(Refusal { predicate, reason, observed: observed.into(), limit: limit.into() })
+    Err(Refusal {
+        predicate,
+        reason,
+        observed: observed.into(),
+        limit: limit.into(),
+    })
 }
 
 /// The safety ledger of one pass.
@@ -124,7 +129,12 @@ impl<'s> Safety<'s> {
     }
 
     fn assess_without(snap: &'s Snapshot, own: Option<&Intent>) -> Self {
-        let stored = snap.ensemble.status.in_flight.iter().filter(|i| Some(*i) != own);
+        let stored = snap
+            .ensemble
+            .status
+            .in_flight
+            .iter()
+            .filter(|i| Some(*i) != own);
         let live = stored.filter(|i| intent_is_live(snap, i));
         let in_flight: BTreeSet<String> = live.map(|i| i.member.clone()).collect();
         let replicas = snap.replicas();
@@ -167,7 +177,11 @@ impl<'s> Safety<'s> {
             }
             self.in_flight.insert(member.clone());
         }
-        Ok(Permit { member, pod, method })
+        Ok(Permit {
+            member,
+            pod,
+            method,
+        })
     }
 
     /// All rules, in order; the pod and how it may be disrupted if all of them hold.
@@ -192,7 +206,12 @@ impl<'s> Safety<'s> {
         if self.snap.behind.is_empty() {
             return Ok(());
         }
-        refuse("view-current", Reason::CacheBehind, format!("{:?}", self.snap.behind), "")
+        refuse(
+            "view-current",
+            Reason::CacheBehind,
+            format!("{:?}", self.snap.behind),
+            "",
+        )
     }
 
     /// A running pod may be the last that holds a claim which is being deleted, and a member whose
@@ -200,37 +219,54 @@ impl<'s> Safety<'s> {
     fn claims_intact(&self, ordinal: u32, method: Method) -> Result<(), Refusal> {
         let group = claims::group(self.snap, &self.ledger, ordinal);
         match (group, method) {
-            (ClaimGroup::Ending { claim }, _) => {
-                refuse("claims-intact", Reason::ClaimEnding, format!("{claim} is being deleted"), "")
-            }
+            (ClaimGroup::Ending { claim }, _) => refuse(
+                "claims-intact",
+                Reason::ClaimEnding,
+                format!("{claim} is being deleted"),
+                "",
+            ),
             (_, Method::Remove) | (ClaimGroup::Complete, _) => Ok(()),
             (ClaimGroup::Incomplete { missing }, _) | (ClaimGroup::Creating { missing }, _) => {
                 let missing = format!("missing: {}", missing.join(", "));
                 refuse("claims-intact", Reason::ClaimMissing, missing, "")
             }
-            (ClaimGroup::Lost { claim }, _) => {
-                refuse("claims-intact", Reason::ClaimLost, format!("{claim} is lost"), "")
-            }
+            (ClaimGroup::Lost { claim }, _) => refuse(
+                "claims-intact",
+                Reason::ClaimLost,
+                format!("{claim} is lost"),
+                "",
+            ),
             // A pod of a former life has to go before the new one can begin.
             (ClaimGroup::Taken { .. }, _) if self.former_life(ordinal) => Ok(()),
-            (ClaimGroup::Taken { claim }, _) => {
-                refuse("claims-intact", Reason::NameTaken, format!("{claim} is not ours"), "")
-            }
+            (ClaimGroup::Taken { claim }, _) => refuse(
+                "claims-intact",
+                Reason::NameTaken,
+                format!("{claim} is not ours"),
+                "",
+            ),
         }
     }
 
     fn former_life(&self, ordinal: u32) -> bool {
         let life = self.ledger.incarnation(ordinal).to_string();
-        self.snap.our_pod(ordinal).is_some_and(|p| p.meta.label(labels::INCARNATION) != life)
+        self.snap
+            .our_pod(ordinal)
+            .is_some_and(|p| p.meta.label(labels::INCARNATION) != life)
     }
 
     fn one_change_at_a_time(&self, ordinal: u32) -> Result<(), Refusal> {
         let member = names::pod(self.snap.name(), ordinal);
         if self.in_flight.contains(&member) {
-            return refuse("one-change-at-a-time", Reason::Terminating, "already in flight", "");
+            return refuse(
+                "one-change-at-a-time",
+                Reason::Terminating,
+                "already in flight",
+                "",
+            );
         }
         let foreign = self.snap.ensemble.status.in_flight.iter();
-        let mut foreign = foreign.filter(|i| i.epoch != self.snap.epoch && intent_is_live(self.snap, i));
+        let mut foreign =
+            foreign.filter(|i| i.epoch != self.snap.epoch && intent_is_live(self.snap, i));
         match foreign.next() {
             None => Ok(()),
             Some(intent) => refuse(
@@ -264,7 +300,10 @@ impl<'s> Safety<'s> {
         if self.recovering(ordinal) {
             return Ok(How::Delete);
         }
-        let others = self.unavailable.iter().map(|o| names::pod(self.snap.name(), *o));
+        let others = self
+            .unavailable
+            .iter()
+            .map(|o| names::pod(self.snap.name(), *o));
         let others: Vec<String> = others.collect();
         refuse(
             "within-budget",
@@ -277,13 +316,19 @@ impl<'s> Safety<'s> {
     /// A member that has run without becoming Ready for long is no use to anybody; with nothing else
     /// in flight it may be replaced, so that a corrected template always gets through.
     fn recovering(&self, ordinal: u32) -> bool {
-        self.in_flight.is_empty() && self.recovery_at(ordinal).is_some_and(|at| at <= self.snap.now)
+        self.in_flight.is_empty()
+            && self
+                .recovery_at(ordinal)
+                .is_some_and(|at| at <= self.snap.now)
     }
 
     /// When [`Safety::recovering`] will hold for a member by time alone.
     pub fn recovery_at(&self, ordinal: u32) -> Option<Time> {
         let unwell = [Presence::Unhealthy, Presence::Starting];
-        let pod = self.snap.our_pod(ordinal).filter(|_| unwell.contains(&self.snap.presence(ordinal)))?;
+        let pod = self
+            .snap
+            .our_pod(ordinal)
+            .filter(|_| unwell.contains(&self.snap.presence(ordinal)))?;
         let since = self.snap.memory.unready_since.get(&pod.meta.pin.uid)?;
         Some(since.plus_seconds(RECOVER_AFTER_SECONDS))
     }
@@ -295,14 +340,26 @@ impl<'s> Safety<'s> {
             return refuse("identity-known", Reason::Deleting, "already gone", "");
         };
         if claim.meta.pin.uid != entry.uid || claim.meta.deleting {
-            return refuse("identity-known", Reason::Deleting, "another one, or already going", "");
+            return refuse(
+                "identity-known",
+                Reason::Deleting,
+                "another one, or already going",
+                "",
+            );
         }
         let ordinal = claim.meta.label(labels::ORDINAL).parse::<u32>().ok();
         let in_use = ordinal.is_some_and(|o| self.snap.our_pod(o).is_some());
         if in_use && !self.snap.ensemble.meta.deleting {
-            return refuse("claim-unused", Reason::Terminating, "a pod still uses it", "");
+            return refuse(
+                "claim-unused",
+                Reason::Terminating,
+                "a pod still uses it",
+                "",
+            );
         }
-        Ok(Letting { claim: claim.meta.pin.clone() })
+        Ok(Letting {
+            claim: claim.meta.pin.clone(),
+        })
     }
 
     /// Every rule with its value now, also those that hold.
@@ -333,13 +390,21 @@ impl<'s> Safety<'s> {
             row(
                 "claims-intact",
                 incomplete.is_empty(),
-                if incomplete.is_empty() { "all complete".into() } else { incomplete.join(", ") },
+                if incomplete.is_empty() {
+                    "all complete".into()
+                } else {
+                    incomplete.join(", ")
+                },
                 String::new(),
             ),
             row(
                 "data-present",
                 !data_missing,
-                if data_missing { "no claim is left".into() } else { "yes".into() },
+                if data_missing {
+                    "no claim is left".into()
+                } else {
+                    "yes".into()
+                },
                 String::new(),
             ),
             row(
@@ -352,7 +417,12 @@ impl<'s> Safety<'s> {
             row(
                 "nodes-known",
                 snap.nodes.is_some(),
-                if snap.nodes.is_some() { "yes" } else { "no right to read nodes" }.into(),
+                if snap.nodes.is_some() {
+                    "yes"
+                } else {
+                    "no right to read nodes"
+                }
+                .into(),
                 String::new(),
             ),
         ]
@@ -369,13 +439,28 @@ pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
 pub fn confirm(fresh: &Snapshot, intent: &Intent) -> Result<Warrant, Refusal> {
     let stored = fresh.ensemble.status.in_flight.contains(intent);
     if !stored || intent.epoch != fresh.epoch {
-        return refuse("one-change-at-a-time", Reason::Conflict, "the intent is not ours or gone", "");
+        return refuse(
+            "one-change-at-a-time",
+            Reason::Conflict,
+            "the intent is not ours or gone",
+            "",
+        );
     }
     if !intent_is_live(fresh, intent) {
-        return refuse("identity-known", Reason::Conflict, "the pod is gone or ending", &*intent.uid);
+        return refuse(
+            "identity-known",
+            Reason::Conflict,
+            "the pod is gone or ending",
+            &*intent.uid,
+        );
     }
     let Some(ordinal) = names::ordinal_of(fresh.name(), &intent.member) else {
-        return refuse("identity-known", Reason::Conflict, "no member of ours", &*intent.member);
+        return refuse(
+            "identity-known",
+            Reason::Conflict,
+            "no member of ours",
+            &*intent.member,
+        );
     };
     still_wanted(fresh, intent, ordinal)?;
     let safety = Safety::assess_without(fresh, Some(intent));
@@ -389,8 +474,12 @@ fn still_wanted(fresh: &Snapshot, intent: &Intent, ordinal: u32) -> Result<(), R
     let wanted = match intent.method {
         Method::Remove => ordinal >= spec.replicas,
         Method::Replace => true,
+        Method::Recreate if spec.rollout.paused => false,
         Method::Recreate => {
-            let revision = fresh.pods.get(&intent.member).map(|p| p.revision().to_owned());
+            let revision = fresh
+                .pods
+                .get(&intent.member)
+                .map(|p| p.revision().to_owned());
             let outdated = revision.is_some_and(|r| !Revisions::of(fresh).is_current(&r));
             outdated || Safety::assess(fresh).former_life(ordinal)
         }
@@ -398,5 +487,10 @@ fn still_wanted(fresh: &Snapshot, intent: &Intent, ordinal: u32) -> Result<(), R
     if wanted && !spec.suspend {
         return Ok(());
     }
-    refuse("still-wanted", Reason::Conflict, "the spec no longer asks for it", "")
+    refuse(
+        "still-wanted",
+        Reason::Conflict,
+        "the spec no longer asks for it",
+        "",
+    )
 }

@@ -74,7 +74,14 @@ impl Snapshot {
 
     /// The pod of that ordinal if it is ours.
     pub fn our_pod(&self, ordinal: u32) -> Option<&PodView> {
-        self.pod(ordinal).filter(|p| self.whose_pod(p, ordinal) != Whose::Foreign)
+        self.pod(ordinal)
+            .filter(|p| self.whose_pod(p, ordinal) != Whose::Foreign)
+    }
+
+    /// Which life of an ordinal its pod belongs to, if its labels still say so.
+    pub fn life(&self, ordinal: u32) -> Option<u32> {
+        let pod = self.our_pod(ordinal)?;
+        pod.meta.label(labels::INCARNATION).parse().ok()
     }
 
     /// Ordinals of all pods that are ours.
@@ -137,12 +144,19 @@ impl Snapshot {
     /// Whether a member has been Ready for `minReadySeconds`.
     pub fn available(&self, ordinal: u32) -> bool {
         matches!(self.presence(ordinal), Presence::Serving)
-            && self.our_pod(ordinal).is_some_and(|pod| self.settled_at(pod) <= self.now)
+            && self
+                .our_pod(ordinal)
+                .is_some_and(|pod| self.settled_at(pod) <= self.now)
     }
 
     /// When a Ready pod will have been so for `minReadySeconds`.
     pub fn settled_at(&self, pod: &PodView) -> Time {
-        let since = self.memory.ready_since.get(&pod.meta.pin.uid).copied().unwrap_or(self.now);
+        let since = self
+            .memory
+            .ready_since
+            .get(&pod.meta.pin.uid)
+            .copied()
+            .unwrap_or(self.now);
         since.plus_seconds(self.ensemble.spec.min_ready_seconds)
     }
 

@@ -56,7 +56,11 @@ impl std::fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 fn text(value: &Value, path: &str) -> String {
-    value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
+    value
+        .pointer(path)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn strings(value: Option<&Value>, keep: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
@@ -67,7 +71,11 @@ fn strings(value: Option<&Value>, keep: impl Fn(&str) -> bool) -> BTreeMap<Strin
 }
 
 fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
-    value.pointer(path).and_then(Value::as_array).into_iter().flatten()
+    value
+        .pointer(path)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
 }
 
 impl Meta {
@@ -90,9 +98,16 @@ impl Meta {
                 k.starts_with("ensemble.dev/")
             }),
             controller,
-            deleting: object.pointer("/metadata/deletionTimestamp").is_some_and(|v| !v.is_null()),
-            finalizers: finalizers.filter_map(|f| f.as_str().map(str::to_owned)).collect(),
-            generation: object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0),
+            deleting: object
+                .pointer("/metadata/deletionTimestamp")
+                .is_some_and(|v| !v.is_null()),
+            finalizers: finalizers
+                .filter_map(|f| f.as_str().map(str::to_owned))
+                .collect(),
+            generation: object
+                .pointer("/metadata/generation")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
         }
     }
 
@@ -121,9 +136,13 @@ impl EnsembleView {
     /// Reads an Ensemble. A status that cannot be read counts as lost, a spec as unreadable.
     pub fn read(object: &Value) -> Result<Self, Unreadable> {
         let spec = object.get("spec").cloned().unwrap_or(Value::Null);
-        let spec = serde_json::from_value(spec)
-            .map_err(|e| Unreadable { field: "spec".into(), cause: e.to_string() })?;
-        let status = object.get("status").filter(|s| s.as_object().is_some_and(|m| !m.is_empty()));
+        let spec = serde_json::from_value(spec).map_err(|e| Unreadable {
+            field: "spec".into(),
+            cause: e.to_string(),
+        })?;
+        let status = object
+            .get("status")
+            .filter(|s| s.as_object().is_some_and(|m| !m.is_empty()));
         let status = status.and_then(|s| serde_json::from_value(s.clone()).ok());
         Ok(Self {
             meta: Meta::read(object),
@@ -227,10 +246,16 @@ fn container_state(status: &Value) -> ContainerState {
     }
     if let Some(ended) = state.get("terminated").filter(|v| !v.is_null()) {
         let exit_code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(-1);
-        return ContainerState::Ended { reason: text(ended, "/reason"), exit_code };
+        return ContainerState::Ended {
+            reason: text(ended, "/reason"),
+            exit_code,
+        };
     }
     let waiting = state.get("waiting").unwrap_or(&Value::Null);
-    ContainerState::Waiting { reason: text(waiting, "/reason"), message: text(waiting, "/message") }
+    ContainerState::Waiting {
+        reason: text(waiting, "/reason"),
+        message: text(waiting, "/message"),
+    }
 }
 
 fn containers(pod: &Value) -> Vec<ContainerView> {
@@ -242,10 +267,19 @@ fn containers(pod: &Value) -> Vec<ContainerView> {
             image: text(status, "/image"),
             image_id: text(status, "/imageID"),
             state: container_state(status),
-            restarts: status.get("restartCount").and_then(Value::as_i64).unwrap_or(0),
-            last_exit: status.pointer("/lastState/terminated").filter(|v| !v.is_null()).map(|t| {
-                (text(t, "/reason"), t.get("exitCode").and_then(Value::as_i64).unwrap_or(-1))
-            }),
+            restarts: status
+                .get("restartCount")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
+            last_exit: status
+                .pointer("/lastState/terminated")
+                .filter(|v| !v.is_null())
+                .map(|t| {
+                    (
+                        text(t, "/reason"),
+                        t.get("exitCode").and_then(Value::as_i64).unwrap_or(-1),
+                    )
+                }),
         })
         .collect()
 }
@@ -271,19 +305,25 @@ impl PodView {
             _ => String::new(),
         };
         let unschedulable = condition("PodScheduled").filter(|c| !is_true(c));
-        let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64);
+        let grace = pod
+            .pointer("/metadata/deletionGracePeriodSeconds")
+            .and_then(Value::as_u64);
         Self {
             meta: Meta::read(pod),
             phase,
             ended,
             node: text(pod, "/spec/nodeName"),
             ready: condition("Ready").is_some_and(is_true),
-            unschedulable: unschedulable.map(|c| text(c, "/message")).filter(|m| !m.is_empty()),
+            unschedulable: unschedulable
+                .map(|c| text(c, "/message"))
+                .filter(|m| !m.is_empty()),
             observed_generation: pod
                 .pointer("/status/observedGeneration")
                 .and_then(Value::as_i64)
                 .unwrap_or(0),
-            reported: pod.pointer("/status/startTime").is_some_and(|v| !v.is_null()),
+            reported: pod
+                .pointer("/status/startTime")
+                .is_some_and(|v| !v.is_null()),
             containers: containers(pod),
             grace_seconds: grace.and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
         }
@@ -296,7 +336,9 @@ impl PodView {
 
     /// Whether some container of it runs, by its kubelet.
     pub fn anything_runs(&self) -> bool {
-        self.containers.iter().any(|c| c.state == ContainerState::Running)
+        self.containers
+            .iter()
+            .any(|c| c.state == ContainerState::Running)
     }
 }
 
@@ -312,7 +354,10 @@ pub struct ClaimView {
 impl ClaimView {
     /// Reads a claim.
     pub fn read(claim: &Value) -> Self {
-        Self { meta: Meta::read(claim), phase: text(claim, "/status/phase") }
+        Self {
+            meta: Meta::read(claim),
+            phase: text(claim, "/status/phase"),
+        }
     }
 }
 
@@ -337,7 +382,11 @@ impl NodeView {
         let out_of_service = list(node, "/spec/taints")
             .any(|t| text(t, "/key") == "node.kubernetes.io/out-of-service");
         let cordoned = node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true);
-        Self { ready, out_of_service, cordoned }
+        Self {
+            ready,
+            out_of_service,
+            cordoned,
+        }
     }
 }
 
@@ -355,10 +404,15 @@ pub struct RevisionView {
 impl RevisionView {
     /// Reads a ControllerRevision.
     pub fn read(revision: &Value) -> Self {
-        let template = revision.pointer("/data/template").and_then(Value::as_object);
+        let template = revision
+            .pointer("/data/template")
+            .and_then(Value::as_object);
         Self {
             meta: Meta::read(revision),
-            number: revision.get("revision").and_then(Value::as_i64).unwrap_or(0),
+            number: revision
+                .get("revision")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
             template: template.cloned().unwrap_or_default(),
         }
     }
@@ -447,14 +501,18 @@ impl RequestView {
     /// Reads a request; one that cannot be read is nobody's.
     pub fn read(request: &Value) -> Result<Self, Unreadable> {
         let spec = request.get("spec").cloned().unwrap_or(Value::Null);
-        let spec = serde_json::from_value(spec)
-            .map_err(|e| Unreadable { field: "spec".into(), cause: e.to_string() })?;
+        let spec = serde_json::from_value(spec).map_err(|e| Unreadable {
+            field: "spec".into(),
+            cause: e.to_string(),
+        })?;
         let stamp = request.pointer("/status/finishedAt").cloned();
         let finished_at = stamp.and_then(|v| serde_json::from_value(v).ok());
         Ok(Self {
             meta: Meta::read(request),
             spec,
-            finished: request.pointer("/status/outcome").is_some_and(|v| !v.is_null()),
+            finished: request
+                .pointer("/status/outcome")
+                .is_some_and(|v| !v.is_null()),
             finished_at: finished_at.as_ref().map(crate::Time::from_stamp),
         })
     }

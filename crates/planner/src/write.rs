@@ -59,9 +59,13 @@ impl Write {
     /// What it is about; one call at a time is made about the same thing.
     pub fn key(&self) -> Key {
         match self {
-            Write::Create { kind, body } => {
-                (*kind, body["metadata"]["name"].as_str().unwrap_or_default().to_owned())
-            }
+            Write::Create { kind, body } => (
+                *kind,
+                body["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            ),
             Write::Patch { kind, pin, .. } | Write::Discard { kind, pin } => {
                 (*kind, pin.name.clone())
             }

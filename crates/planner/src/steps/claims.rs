@@ -29,10 +29,17 @@ pub fn run(draft: &mut Draft<'_>) {
     let_go(draft);
 }
 
-/// Whoever is Ready was born.
+/// Whoever is Ready was born, unless its pod is the last of a life that was given up.
 fn births(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let ready = snap.pod_ordinals().filter(|o| snap.presence(*o) == Presence::Serving);
+    let ready = snap
+        .pod_ordinals()
+        .filter(|o| snap.presence(*o) == Presence::Serving)
+        .filter(|o| {
+            snap.life(*o)
+                .is_none_or(|l| l == draft.ledger.incarnation(*o))
+        });
+    let ready: Vec<u32> = ready.collect();
     draft.ledger.born.extend(ready);
 }
 
@@ -40,6 +47,7 @@ fn births(draft: &mut Draft<'_>) {
 pub fn ledger_covers(draft: &Draft<'_>, ordinal: u32) -> bool {
     crate::mutants::is_off("ledger-first")
         || ordinal < draft.stored.next
+            && !draft.rebuilding.contains(&ordinal)
             && draft.stored.incarnation(ordinal) == draft.ledger.incarnation(ordinal)
 }
 
@@ -51,23 +59,35 @@ fn one(draft: &mut Draft<'_>, ordinal: u32) {
         ClaimGroup::Creating { missing } => return create(draft, ordinal, &missing),
         ClaimGroup::Incomplete { missing } => (
             Reason::ClaimMissing,
-            format!("{member} was used before and its claim {} is gone", missing.join(", ")),
+            format!(
+                "{member} was used before and its claim {} is gone",
+                missing.join(", ")
+            ),
         ),
-        ClaimGroup::Ending { claim } => {
-            (Reason::ClaimEnding, format!("claim {claim} of {member} is being deleted"))
-        }
-        ClaimGroup::Lost { claim } => {
-            (Reason::ClaimLost, format!("the volume of claim {claim} of {member} is lost"))
-        }
-        ClaimGroup::Taken { claim } if draft.let_go.iter().any(|l| l.claim == claim) => {
-            (Reason::Terminating, format!("claim {claim} of the former {member} is being let go"))
-        }
-        ClaimGroup::Taken { claim } => {
-            (Reason::NameTaken, format!("claim {claim} exists and is not {member}'s"))
-        }
+        ClaimGroup::Ending { claim } => (
+            Reason::ClaimEnding,
+            format!("claim {claim} of {member} is being deleted"),
+        ),
+        ClaimGroup::Lost { claim } => (
+            Reason::ClaimLost,
+            format!("the volume of claim {claim} of {member} is lost"),
+        ),
+        ClaimGroup::Taken { claim } if draft.let_go.iter().any(|l| l.claim == claim) => (
+            Reason::Terminating,
+            format!("claim {claim} of the former {member} is being let go"),
+        ),
+        ClaimGroup::Taken { claim } => (
+            Reason::NameTaken,
+            format!("claim {claim} exists and is not {member}'s"),
+        ),
     };
     let blocker = blocker(snap, reason, message);
-    draft.block(Action::Create, Some(member), "a member's claims are one unit", blocker);
+    draft.block(
+        Action::Create,
+        Some(member),
+        "a member's claims are one unit",
+        blocker,
+    );
 }
 
 fn create(draft: &mut Draft<'_>, ordinal: u32, missing: &[String]) {
@@ -77,18 +97,32 @@ fn create(draft: &mut Draft<'_>, ordinal: u32, missing: &[String]) {
         return draft.step(Action::Create, Some(member), "asked for", StepState::Next);
     }
     let life = draft.ledger.incarnation(ordinal);
-    for claim in snap.ensemble.spec.claims.iter().filter(|c| missing.contains(&c.name)) {
+    for claim in snap
+        .ensemble
+        .spec
+        .claims
+        .iter()
+        .filter(|c| missing.contains(&c.name))
+    {
         let key = (Kind::Claim, names::claim(&claim.name, snap.name(), ordinal));
         if super::members::name_is_taken(draft, &key, &member) {
             return;
         }
         let body = render::claim(snap, &claim.name, &claim.spec.0, ordinal, life);
-        draft.write(Write::Create { kind: Kind::Claim, body });
+        draft.write(Write::Create {
+            kind: Kind::Claim,
+            body,
+        });
         if super::members::report_failure(draft, &key, &member) {
             return;
         }
     }
-    draft.step(Action::Create, Some(member), "asked for", StepState::Running);
+    draft.step(
+        Action::Create,
+        Some(member),
+        "asked for",
+        StepState::Running,
+    );
 }
 
 /// The claims of members that scaling in has removed, if policy says so, once nobody uses them.
@@ -97,7 +131,10 @@ fn scaled_away(draft: &mut Draft<'_>) {
     if snap.ensemble.spec.storage.when_scaled == Keep::Retain {
         return;
     }
-    let mut ordinals: Vec<u32> = snap.claim_ordinals().filter(|o| *o >= snap.replicas()).collect();
+    let mut ordinals: Vec<u32> = snap
+        .claim_ordinals()
+        .filter(|o| *o >= snap.replicas())
+        .collect();
     ordinals.dedup();
     for ordinal in ordinals {
         let used = snap.our_pod(ordinal).is_some();

@@ -30,10 +30,17 @@ pub fn run(mut draft: Draft<'_>) -> Plan {
     if claims_go && draft.let_go.iter().any(|entry| !told_to_go(&draft, entry)) {
         return super::status::deleting(draft, true);
     }
-    let finalizers: Vec<&String> =
-        meta.finalizers.iter().filter(|f| *f != labels::FINALIZER).collect();
+    let finalizers: Vec<&String> = meta
+        .finalizers
+        .iter()
+        .filter(|f| *f != labels::FINALIZER)
+        .collect();
     let body = json!({"metadata": {"finalizers": finalizers}});
-    draft.write(Write::Patch { kind: Kind::Ensemble, pin: meta.pin.clone(), body });
+    draft.write(Write::Patch {
+        kind: Kind::Ensemble,
+        pin: meta.pin.clone(),
+        body,
+    });
     super::status::deleting(draft, false)
 }
 
@@ -54,7 +61,8 @@ fn write_down(draft: &mut Draft<'_>) {
         let name = claim.meta.label(labels::CLAIM);
         let ordinal = claim.meta.label(labels::ORDINAL).parse::<u32>().ok();
         let ours = ordinal.is_some_and(|o| {
-            snap.owns_claim(claim, o, name) && claim.meta.pin.name == names::claim(name, snap.name(), o)
+            snap.owns_claim(claim, o, name)
+                && claim.meta.pin.name == names::claim(name, snap.name(), o)
         });
         let known = draft.let_go.iter().any(|l| l.uid == claim.meta.pin.uid);
         if ours && !known {

@@ -8,6 +8,9 @@ use ensemble_api::report::Action;
 use ensemble_api::{Reason, labels};
 use serde_json::json;
 
+/// How long another controller's intent is given to end by itself.
+const FOREIGN_PATIENCE_SECONDS: u32 = 4;
+
 /// Drops what is over. A foreign intent is made impossible first: the target is touched, so that a
 /// late write of the other controller fails its precondition; then the intent is cleared.
 pub fn run(draft: &mut Draft<'_>) {
@@ -27,10 +30,35 @@ pub fn run(draft: &mut Draft<'_>) {
             draft.over.insert(intent.uid.clone());
             continue;
         }
-        let body = json!({"metadata": {"annotations": {labels::TOUCHED: epoch}}});
-        draft.write(Write::Patch { kind: Kind::Pod, pin: pod.meta.pin.clone(), body });
-        let message = format!("{} was to be disrupted by epoch {}", intent.member, intent.epoch);
+        // It may be under way: an eviction that is cut off in the middle uses up the budget for
+        // two minutes, so it is given a while to end.
+        let since = snap
+            .memory
+            .foreign_since
+            .get(&intent.uid)
+            .copied()
+            .unwrap_or(snap.now);
+        let patience = since.plus_seconds(FOREIGN_PATIENCE_SECONDS);
+        if patience <= snap.now {
+            let body = json!({"metadata": {"annotations": {labels::TOUCHED: epoch}}});
+            draft.write(Write::Patch {
+                kind: Kind::Pod,
+                pin: pod.meta.pin.clone(),
+                body,
+            });
+        } else {
+            draft.wake.at(patience);
+        }
+        let message = format!(
+            "{} was to be disrupted by epoch {}",
+            intent.member, intent.epoch
+        );
         let blocker = blocker(snap, Reason::ForeignIntent, message);
-        draft.block(Action::Maintain, Some(intent.member.clone()), "a controller before us", blocker);
+        draft.block(
+            Action::Maintain,
+            Some(intent.member.clone()),
+            "a controller before us",
+            blocker,
+        );
     }
 }

@@ -19,8 +19,11 @@ pub fn run(draft: &mut Draft<'_>) {
     for ordinal in 0..draft.snap.replicas() {
         one(draft, ordinal);
     }
-    let extras: Vec<u32> =
-        draft.snap.pod_ordinals().filter(|o| *o >= draft.snap.replicas()).collect();
+    let extras: Vec<u32> = draft
+        .snap
+        .pod_ordinals()
+        .filter(|o| *o >= draft.snap.replicas())
+        .collect();
     for ordinal in extras {
         put_right(draft, ordinal);
     }
@@ -29,7 +32,10 @@ pub fn run(draft: &mut Draft<'_>) {
 fn one(draft: &mut Draft<'_>, ordinal: u32) {
     let snap = draft.snap;
     let member = names::pod(snap.name(), ordinal);
-    if snap.pod(ordinal).is_some_and(|p| snap.whose_pod(p, ordinal) == Whose::Foreign) {
+    if snap
+        .pod(ordinal)
+        .is_some_and(|p| snap.whose_pod(p, ordinal) == Whose::Foreign)
+    {
         let message = format!("a pod {member} exists that is not ours");
         let blocker = blocker(snap, Reason::NameTaken, message);
         return draft.block(Action::Create, Some(member), "asked for", blocker);
@@ -68,9 +74,17 @@ fn create(draft: &mut Draft<'_>, ordinal: u32, member: String) {
         template: &revision.template,
     };
     let body = render::pod(snap, rendered);
-    draft.write(Write::Create { kind: Kind::Pod, body });
+    draft.write(Write::Create {
+        kind: Kind::Pod,
+        body,
+    });
     if !report_failure(draft, &key, &member) {
-        draft.step(Action::Create, Some(member), "asked for", StepState::Running);
+        draft.step(
+            Action::Create,
+            Some(member),
+            "asked for",
+            StepState::Running,
+        );
     }
 }
 
@@ -78,38 +92,61 @@ fn create(draft: &mut Draft<'_>, ordinal: u32, member: String) {
 /// that is ours by its owner, though its labels were changed, is put right.
 pub fn name_is_taken(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
     let snap = draft.snap;
-    let Some(taken) = snap.memory.taken.get(key) else { return false };
+    let Some(taken) = snap.memory.taken.get(key) else {
+        return false;
+    };
     if taken.ours_by_owner && key.0 == Kind::Pod {
         let ordinal = names::ordinal_of(snap.name(), &key.1).unwrap_or_default();
         let labels = render::pod_labels(snap, ordinal, draft.ledger.incarnation(ordinal));
         let body = json!({"metadata": {"labels": labels}});
-        draft.write(Write::Patch { kind: Kind::Pod, pin: taken.pin.clone(), body });
+        draft.write(Write::Patch {
+            kind: Kind::Pod,
+            pin: taken.pin.clone(),
+            body,
+        });
         return true;
     }
     if taken.retry_at <= snap.now {
         draft.write(Write::Look { key: key.clone() });
     }
     draft.wake.at(taken.retry_at);
-    let message = format!("{:?} {} exists and is not ours (uid {})", key.0, key.1, taken.pin.uid);
+    let message = format!(
+        "{:?} {} exists and is not ours (uid {})",
+        key.0, key.1, taken.pin.uid
+    );
     let blocker = blocker(snap, Reason::NameTaken, message);
-    draft.block(Action::Create, Some(member.to_owned()), "asked for", blocker);
+    draft.block(
+        Action::Create,
+        Some(member.to_owned()),
+        "asked for",
+        blocker,
+    );
     true
 }
 
 /// Says why the API server does not take what was written.
 pub fn report_failure(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
-    let Some(failure) = draft.snap.memory.failures.get(key) else { return false };
+    let Some(failure) = draft.snap.memory.failures.get(key) else {
+        return false;
+    };
     let message = format!("{:?} {}: {}", key.0, key.1, failure.message);
     let mut blocker = blocker(draft.snap, failure.reason, message);
     blocker.observed = format!("tried {} times", failure.tries);
-    draft.block(Action::Create, Some(member.to_owned()), "asked for", blocker);
+    draft.block(
+        Action::Create,
+        Some(member.to_owned()),
+        "asked for",
+        blocker,
+    );
     true
 }
 
 /// Takes back a pod that lost its owner, and gives back labels that somebody changed.
 fn put_right(draft: &mut Draft<'_>, ordinal: u32) {
     let snap = draft.snap;
-    let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.meta.deleting) else { return };
+    let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.meta.deleting) else {
+        return;
+    };
     let body = match snap.whose_pod(pod, ordinal) {
         Whose::Orphan => json!({"metadata": {"ownerReferences": [render::owner(snap)]}}),
         Whose::Mislabelled => {
@@ -118,12 +155,20 @@ fn put_right(draft: &mut Draft<'_>, ordinal: u32) {
         }
         Whose::Ours | Whose::Foreign => return,
     };
-    draft.write(Write::Patch { kind: Kind::Pod, pin: pod.meta.pin.clone(), body });
+    draft.write(Write::Patch {
+        kind: Kind::Pod,
+        pin: pod.meta.pin.clone(),
+        body,
+    });
 }
 
 /// A pod that has ended for good makes way for its successor on the same claims.
 fn replace(draft: &mut Draft<'_>, ordinal: u32) {
-    let ended = draft.snap.our_pod(ordinal).map(|p| p.ended.clone()).unwrap_or_default();
+    let ended = draft
+        .snap
+        .our_pod(ordinal)
+        .map(|p| p.ended.clone())
+        .unwrap_or_default();
     let cause = format!("its pod ended ({ended})");
     draft.disrupt(ordinal, Method::Replace, Action::Replace, &cause);
 }
@@ -133,7 +178,9 @@ fn settling(draft: &mut Draft<'_>, ordinal: u32, member: String) {
     if snap.available(ordinal) {
         return;
     }
-    let Some(pod) = snap.our_pod(ordinal) else { return };
+    let Some(pod) = snap.our_pod(ordinal) else {
+        return;
+    };
     draft.wake.at(snap.settled_at(pod));
     let seconds = snap.ensemble.spec.min_ready_seconds;
     let message = format!("{member} is Ready, but not yet for {seconds} s");
@@ -143,7 +190,9 @@ fn settling(draft: &mut Draft<'_>, ordinal: u32, member: String) {
 
 fn trouble(draft: &mut Draft<'_>, ordinal: u32, member: String) {
     let snap = draft.snap;
-    let Some(trouble) = evidence::of(snap, ordinal) else { return };
+    let Some(trouble) = evidence::of(snap, ordinal) else {
+        return;
+    };
     wake_for_changes(draft, ordinal);
     if trouble.reason == Reason::Starting {
         return draft.step(Action::Start, Some(member), "created", StepState::Running);
@@ -152,14 +201,20 @@ fn trouble(draft: &mut Draft<'_>, ordinal: u32, member: String) {
     if let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.node.is_empty()) {
         blocker.observed = format!("on node {}", pod.node);
     }
-    let cause = if snap.presence(ordinal) == Presence::Leaving { "told to end" } else { "created" };
+    let cause = if snap.presence(ordinal) == Presence::Leaving {
+        "told to end"
+    } else {
+        "created"
+    };
     draft.block(Action::Start, Some(member), cause, blocker);
 }
 
 /// When a member's trouble changes its name, or its remedy, by time alone.
 fn wake_for_changes(draft: &mut Draft<'_>, ordinal: u32) {
     let snap = draft.snap;
-    let Some(pod) = snap.our_pod(ordinal) else { return };
+    let Some(pod) = snap.our_pod(ordinal) else {
+        return;
+    };
     let memory = &snap.memory;
     if let Some(since) = memory.leaving_since.get(&pod.meta.pin.uid) {
         let stuck = since.plus_seconds(pod.grace_seconds + evidence::STUCK_AFTER_GRACE_SECONDS);

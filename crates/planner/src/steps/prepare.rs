@@ -24,7 +24,11 @@ pub fn run(draft: &mut Draft<'_>) {
     let target = checked.then(|| draft.revisions.target.clone());
     let base = draft.revisions.base.clone();
     // What fails while a newer revision may not be used yet is repaired at the old one.
-    draft.usable = if draft.may_roll { target } else { base.or(target) };
+    draft.usable = if draft.may_roll {
+        target
+    } else {
+        base.or(target)
+    };
 }
 
 fn store(draft: &mut Draft<'_>) {
@@ -33,18 +37,29 @@ fn store(draft: &mut Draft<'_>) {
     match &revisions.stored {
         None => {
             let body = render::revision(snap, &revisions.target, revisions.number);
-            draft.write(Write::Create { kind: Kind::Revision, body });
+            draft.write(Write::Create {
+                kind: Kind::Revision,
+                body,
+            });
         }
         Some(stored) if stored.meta.controller.as_deref() != Some(snap.ensemble.uid()) => {
             // Kept by a former Ensemble of this name: taken back.
             let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
             let pin = stored.meta.pin.clone();
-            draft.write(Write::Patch { kind: Kind::Revision, pin, body });
+            draft.write(Write::Patch {
+                kind: Kind::Revision,
+                pin,
+                body,
+            });
         }
         Some(stored) if stored.number != revisions.number => {
             let body = json!({"revision": revisions.number});
             let pin = stored.meta.pin.clone();
-            draft.write(Write::Patch { kind: Kind::Revision, pin, body });
+            draft.write(Write::Patch {
+                kind: Kind::Revision,
+                pin,
+                body,
+            });
         }
         Some(_) => {}
     }
@@ -52,19 +67,33 @@ fn store(draft: &mut Draft<'_>) {
 
 fn trial(draft: &mut Draft<'_>, revision: &str) {
     let snap = draft.snap;
-    let Some(stored) = snap.revisions.get(revision) else { return };
+    let Some(stored) = snap.revisions.get(revision) else {
+        return;
+    };
     let number = stored.number;
-    let member = Member { ordinal: 0, incarnation: 0, revision, number, template: &stored.template };
+    let member = Member {
+        ordinal: 0,
+        incarnation: 0,
+        revision,
+        number,
+        template: &stored.template,
+    };
     let body = render::trial_pod(snap, member);
-    draft.write(Write::Check { revision: revision.to_owned(), body });
+    draft.write(Write::Check {
+        revision: revision.to_owned(),
+        body,
+    });
 }
 
 /// Whether the API server accepts the target. What already runs needs no trial.
 fn check(draft: &mut Draft<'_>) -> bool {
     let snap = draft.snap;
     let target = draft.revisions.target.clone();
-    let revisions: BTreeSet<&str> =
-        snap.pod_ordinals().filter_map(|o| snap.our_pod(o)).map(PodView::revision).collect();
+    let revisions: BTreeSet<&str> = snap
+        .pod_ordinals()
+        .filter_map(|o| snap.our_pod(o))
+        .map(PodView::revision)
+        .collect();
     let nothing_to_do = revisions.contains(target.as_str())
         || revisions.iter().any(|r| draft.revisions.is_current(r))
         || snap.replicas() == 0;
@@ -95,18 +124,28 @@ fn check(draft: &mut Draft<'_>) -> bool {
 /// Two revisions are equal if the API server makes the same pod of both: then nobody is rolled.
 fn same_as_base(draft: &mut Draft<'_>, digest: String) -> bool {
     let snap = draft.snap;
-    let Some(base) = draft.revisions.base.clone() else { return true };
+    let Some(base) = draft.revisions.base.clone() else {
+        return true;
+    };
     match snap.memory.checks.get(&base) {
         None => {
             trial(draft, &base);
-            let blocker = blocker(snap, Reason::Checking, "the old template is compared".into());
+            let blocker = blocker(
+                snap,
+                Reason::Checking,
+                "the old template is compared".into(),
+            );
             draft.block(Action::Check, None, "a new template", blocker);
             false
         }
         Some(Check::Passed(old)) if *old == digest => {
             if let Some(stored) = draft.revisions.stored.clone() {
                 let body = json!({"metadata": {"annotations": {labels::SAME_AS: base}}});
-                draft.write(Write::Patch { kind: Kind::Revision, pin: stored.meta.pin, body });
+                draft.write(Write::Patch {
+                    kind: Kind::Revision,
+                    pin: stored.meta.pin,
+                    body,
+                });
             }
             false
         }
@@ -127,13 +166,16 @@ pub enum Pull {
 
 /// How far a helper is, by its kubelet.
 pub fn pull_state(pod: &PodView) -> Pull {
-    if let Some(trouble) = evidence::containers(pod).filter(|t| t.reason == Reason::ImagePullFailing) {
+    if let Some(trouble) =
+        evidence::containers(pod).filter(|t| t.reason == Reason::ImagePullFailing)
+    {
         return Pull::Failed(trouble.message);
     }
     let tried = |c: &crate::view::ContainerView| match &c.state {
-        ContainerState::Waiting { reason, .. } => {
-            !matches!(reason.as_str(), "" | "ContainerCreating" | "PodInitializing")
-        }
+        ContainerState::Waiting { reason, .. } => !matches!(
+            reason.as_str(),
+            "" | "ContainerCreating" | "PodInitializing"
+        ),
         _ => true,
     };
     let done = !pod.containers.is_empty() && pod.containers.iter().all(tried);
@@ -150,12 +192,20 @@ fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
     pods.filter(|pod| !pod.node.is_empty() && !draft.revisions.is_current(pod.revision()))
         .filter(|pod| {
             // A node that does not answer pulls nothing; its member waits for it anyway.
-            snap.nodes.as_ref().is_none_or(|n| n.get(&pod.node).is_some_and(|n| n.ready))
+            snap.nodes
+                .as_ref()
+                .is_none_or(|n| n.get(&pod.node).is_some_and(|n| n.ready))
         })
         .filter_map(|pod| {
             let old = snap.revisions.get(pod.revision());
-            let old = old.map(|r| Template(r.template.clone()).images()).unwrap_or_default();
-            let new: Vec<String> = wanted.iter().filter(|i| !old.contains(i)).cloned().collect();
+            let old = old
+                .map(|r| Template(r.template.clone()).images())
+                .unwrap_or_default();
+            let new: Vec<String> = wanted
+                .iter()
+                .filter(|i| !old.contains(i))
+                .cloned()
+                .collect();
             (!new.is_empty()).then(|| (pod.node.clone(), new))
         })
         .collect()
@@ -165,12 +215,19 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
     let snap = draft.snap;
     let target = draft.revisions.target.clone();
     let required = snap.ensemble.spec.rollout.pre_pull == PrePull::Required;
-    let nodes = if required && checked { nodes_to_pull_on(draft) } else { BTreeSet::new() };
+    let nodes = if required && checked {
+        nodes_to_pull_on(draft)
+    } else {
+        BTreeSet::new()
+    };
     let missing: Vec<_> = nodes
         .into_iter()
         .filter(|(node, _)| !snap.memory.pulled.contains(&(target.clone(), node.clone())))
         .collect();
-    discard_helpers(draft, &missing.iter().map(|(node, _)| node.as_str()).collect());
+    discard_helpers(
+        draft,
+        &missing.iter().map(|(node, _)| node.as_str()).collect(),
+    );
     let mut failed: Option<String> = None;
     for (node, images) in &missing {
         let name = render::prefetch_name(snap.name(), &target, node);
@@ -179,7 +236,10 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
             Some(_) => {}
             None => {
                 let body = render::prefetch(snap, &target, node, images);
-                draft.write(Write::Create { kind: Kind::Pod, body });
+                draft.write(Write::Create {
+                    kind: Kind::Pod,
+                    body,
+                });
                 let failure = snap.memory.failures.get(&(Kind::Pod, name));
                 failed = failed.or(failure.map(|f| f.message.clone()));
             }
@@ -194,11 +254,21 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
 
 fn report_pull(draft: &mut Draft<'_>, missing: &[(String, Vec<String>)], failed: Option<String>) {
     let nodes: Vec<&str> = missing.iter().map(|(node, _)| node.as_str()).collect();
-    let images: BTreeSet<&str> = missing.iter().flat_map(|(_, i)| i).map(String::as_str).collect();
+    let images: BTreeSet<&str> = missing
+        .iter()
+        .flat_map(|(_, i)| i)
+        .map(String::as_str)
+        .collect();
     let images = images.into_iter().collect::<Vec<_>>().join(", ");
     let (reason, message) = match failed {
-        Some(cause) => (Reason::ImageMissing, format!("{images} cannot be pulled: {cause}")),
-        None => (Reason::Pulling, format!("pulling {images} on {}", nodes.join(", "))),
+        Some(cause) => (
+            Reason::ImageMissing,
+            format!("{images} cannot be pulled: {cause}"),
+        ),
+        None => (
+            Reason::Pulling,
+            format!("pulling {images} on {}", nodes.join(", ")),
+        ),
     };
     let mut blocker = blocker(draft.snap, reason, message);
     blocker.observed = "no member was touched".into();
@@ -214,6 +284,9 @@ fn discard_helpers(draft: &mut Draft<'_>, needed_on: &BTreeSet<&str>) {
     });
     let pins: Vec<_> = useless.map(|h| h.meta.pin.clone()).collect();
     for pin in pins {
-        draft.write(Write::Discard { kind: Kind::Pod, pin });
+        draft.write(Write::Discard {
+            kind: Kind::Pod,
+            pin,
+        });
     }
 }

@@ -9,6 +9,7 @@ use ensemble_api::request::Rebuild;
 use ensemble_api::status::LetGo;
 use ensemble_api::{Outcome, names};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Answers each request that has no outcome, and discards those whose time is over.
 pub fn run(draft: &mut Draft<'_>) {
@@ -17,9 +18,9 @@ pub fn run(draft: &mut Draft<'_>) {
             discard_when_old(draft, request);
             continue;
         }
-        let answer = rebuild(draft, request);
-        let (outcome, message) = match answer {
-            Ok(message) => (Outcome::Done, message),
+        let (outcome, message) = match rebuild(draft, request) {
+            Ok(Some(message)) => (Outcome::Done, message),
+            Ok(None) => continue,
             Err(message) => (Outcome::Refused, message),
         };
         let finished_at = draft.snap.now.stamp();
@@ -30,38 +31,67 @@ pub fn run(draft: &mut Draft<'_>) {
 }
 
 fn discard_when_old(draft: &mut Draft<'_>, request: &RequestView) {
-    let Some(finished_at) = request.finished_at else { return };
+    let finished_at = request.finished_at.filter(|_| !request.meta.deleting);
+    let Some(finished_at) = finished_at else {
+        return;
+    };
     let at = finished_at.plus_seconds(request.spec.ttl_seconds_after_finished);
-    if at <= draft.snap.now && !request.meta.deleting {
+    if at <= draft.snap.now {
         let pin = request.meta.pin.clone();
-        draft.write(Write::Discard { kind: Kind::Request, pin });
+        draft.write(Write::Discard {
+            kind: Kind::Request,
+            pin,
+        });
     } else {
         draft.wake.at(at);
     }
 }
 
-/// The consent is stored in the ledger by the same status write that every other decision needs; a
-/// request is answered with what the ledger already says, so that a crash in between repeats
-/// nothing.
-fn rebuild(draft: &mut Draft<'_>, request: &RequestView) -> Result<String, String> {
-    let Rebuild { members, accept_data_loss } = &request.spec.rebuild;
+/// Consent is stored in the ledger first; the request is answered once that is seen, and only when
+/// the answer is seen does the new life begin. So a crash in between loses and repeats nothing.
+fn rebuild(draft: &mut Draft<'_>, request: &RequestView) -> Result<Option<String>, String> {
+    let Rebuild {
+        members,
+        accept_data_loss,
+    } = &request.spec.rebuild;
     if !accept_data_loss {
-        return Err("spec.rebuild.acceptDataLoss must be true: the data of these members is given \
+        return Err(
+            "spec.rebuild.acceptDataLoss must be true: the data of these members is given \
                     up; set it if that is what you want"
-            .into());
+                .into(),
+        );
     }
-    let mut ordinals = Vec::new();
+    let mut ordinals = BTreeSet::new();
     for member in members {
-        ordinals.push(may_rebuild(draft, member)?);
+        ordinals.insert(may_rebuild(draft, member)?);
     }
-    for ordinal in &ordinals {
-        let consent = format!("request {}", request.meta.pin.name);
-        let already = draft.let_go.iter().any(|l| l.consent == consent);
-        if !already {
-            renew(draft, *ordinal, &consent);
+    let consent = format!("request {}", request.meta.pin.name);
+    let mut stored = true;
+    for ordinal in ordinals {
+        let first = draft.rebuilding.insert(ordinal);
+        if is_given_up(draft, ordinal) {
+            continue;
+        }
+        stored = false;
+        if first {
+            renew(draft, ordinal, &consent);
         }
     }
-    Ok(format!("{} will start anew on empty volumes", members.join(", ")))
+    let members = members.join(", ");
+    Ok(stored.then(|| format!("{members} will start anew on empty volumes")))
+}
+
+/// Whether the stored ledger already has this ordinal at the start of a new life.
+fn is_given_up(draft: &Draft<'_>, ordinal: u32) -> bool {
+    let stored = &draft.stored;
+    if stored.incarnation(ordinal) == 0 || stored.born.contains(&ordinal) {
+        return false;
+    }
+    match claims::group(draft.snap, stored, ordinal) {
+        ClaimGroup::Creating { .. } => true,
+        ClaimGroup::Taken { claim } => draft.let_go.iter().any(|l| l.claim == claim),
+        _ => false,
+    }
 }
 
 fn may_rebuild(draft: &Draft<'_>, member: &str) -> Result<u32, String> {
@@ -70,12 +100,16 @@ fn may_rebuild(draft: &Draft<'_>, member: &str) -> Result<u32, String> {
     let Some(ordinal) = ordinal else {
         let last = snap.replicas().saturating_sub(1);
         let name = snap.name();
-        return Err(format!("{member} is no member of {name}; its members are {name}-0 to {name}-{last}"));
+        return Err(format!(
+            "{member} is no member of {name}; its members are {name}-0 to {name}-{last}"
+        ));
     };
     let group = claims::group(snap, &draft.ledger, ordinal);
     let whole = matches!(group, ClaimGroup::Complete);
     if whole {
-        return Err(format!("{member} has all its claims; rebuilding it would throw good data away"));
+        return Err(format!(
+            "{member} has all its claims; rebuilding it would throw good data away"
+        ));
     }
     Ok(ordinal)
 }
@@ -86,10 +120,16 @@ pub fn renew(draft: &mut Draft<'_>, ordinal: u32, consent: &str) {
     draft.ledger.renew(ordinal);
     for claim in &snap.ensemble.spec.claims {
         let name = names::claim(&claim.name, snap.name(), ordinal);
-        let Some(found) = snap.claims.get(&name) else { continue };
+        let Some(found) = snap.claims.get(&name) else {
+            continue;
+        };
         if snap.owns_claim(found, ordinal, &claim.name) {
             let uid = found.meta.pin.uid.clone();
-            draft.let_go.push(LetGo { claim: name, uid, consent: consent.to_owned() });
+            draft.let_go.push(LetGo {
+                claim: name,
+                uid,
+                consent: consent.to_owned(),
+            });
         }
     }
 }

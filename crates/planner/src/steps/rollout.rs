@@ -17,7 +17,10 @@ pub fn run(draft: &mut Draft<'_>) {
     let cause = if from.is_empty() {
         "the template changed".to_owned()
     } else {
-        format!("the template changed ({from} -> {})", draft.revisions.target)
+        format!(
+            "the template changed ({from} -> {})",
+            draft.revisions.target
+        )
     };
     if draft.snap.ensemble.spec.rollout.paused {
         let message = format!("{} members wait: the rollout is paused", outdated.len());

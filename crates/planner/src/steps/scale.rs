@@ -1,15 +1,18 @@
 //! Scaling in: from the highest ordinal, within the budget.
 
 use crate::plan::Draft;
+use ensemble_api::StepState;
 use ensemble_api::names;
 use ensemble_api::report::Action;
 use ensemble_api::status::Method;
-use ensemble_api::StepState;
 
 /// Removes members that are no longer asked for.
 pub fn run(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let mut extras: Vec<u32> = snap.pod_ordinals().filter(|o| *o >= snap.replicas()).collect();
+    let mut extras: Vec<u32> = snap
+        .pod_ordinals()
+        .filter(|o| *o >= snap.replicas())
+        .collect();
     extras.sort_unstable_by(|a, b| b.cmp(a));
     let cause = format!("replicas is {}", snap.replicas());
     let mut waiting = false;

@@ -10,7 +10,7 @@ use crate::write::Write;
 use ensemble_api::names::{self, DEFAULT_GROUP};
 use ensemble_api::report::State;
 use ensemble_api::status::{EnsembleStatus, MEMBERS_MAX, MemberStatus, Summary};
-use ensemble_api::{Reason, Report, StepState};
+use ensemble_api::{Reason, Report, Step, StepState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// The last step: the report, and the status that holds it.
@@ -26,7 +26,12 @@ pub fn run(mut draft: Draft<'_>) -> Plan {
 pub fn suspended(mut draft: Draft<'_>) -> Plan {
     let message = "suspend is true".to_owned();
     let blocker = crate::plan::blocker(draft.snap, Reason::Suspended, message);
-    draft.block(ensemble_api::report::Action::Maintain, None, "suspend", blocker);
+    draft.block(
+        ensemble_api::report::Action::Maintain,
+        None,
+        "suspend",
+        blocker,
+    );
     let mut status = draft.snap.ensemble.status.clone();
     status.observed_generation = draft.snap.ensemble.meta.generation;
     status.plan = report(&draft, State::Suspended);
@@ -44,26 +49,67 @@ pub fn deleting(draft: Draft<'_>, write: bool) -> Plan {
         status.plan = report;
         return finish(draft, status);
     }
-    let Draft { writes, lettings, wake, .. } = draft;
-    Plan { writes, permits: Vec::new(), lettings, report, wake_at: wake.0 }
+    let Draft {
+        writes,
+        lettings,
+        wake,
+        ..
+    } = draft;
+    Plan {
+        writes,
+        permits: Vec::new(),
+        lettings,
+        report,
+        wake_at: wake.0,
+    }
 }
 
 fn finish(mut draft: Draft<'_>, status: EnsembleStatus) -> Plan {
     let report = status.plan.clone();
     let stored = &draft.snap.ensemble;
-    if !stored.has_status || stored.status != status {
-        draft.write(Write::Status(Box::new(status)));
+    // Whose status it is changes only along with something else: a new leader writes nothing.
+    let same = EnsembleStatus {
+        epoch: stored.status.epoch,
+        ..status.clone()
+    };
+    if (!stored.has_status || stored.status != same) && !draft.mark_first {
+        draft.write(Write::Status(Box::new(EnsembleStatus {
+            epoch: draft.snap.epoch,
+            ..status
+        })));
     }
-    let Draft { writes, permits, lettings, wake, .. } = draft;
-    Plan { writes, permits, lettings, report, wake_at: wake.0 }
+    let Draft {
+        writes,
+        permits,
+        lettings,
+        wake,
+        ..
+    } = draft;
+    Plan {
+        writes,
+        permits,
+        lettings,
+        report,
+        wake_at: wake.0,
+    }
 }
 
 /// A view that lags is said only if nothing more telling is.
 fn behind(draft: &mut Draft<'_>) {
-    let stuck = draft.snap.memory.failures.get(&(Kind::Ensemble, "behind".into())).cloned();
+    let stuck = draft
+        .snap
+        .memory
+        .failures
+        .get(&(Kind::Ensemble, "behind".into()))
+        .cloned();
     if let Some(failure) = stuck {
         let blocker = crate::plan::blocker(draft.snap, Reason::CacheBehind, failure.message);
-        draft.block(ensemble_api::report::Action::Maintain, None, "own writes", blocker);
+        draft.block(
+            ensemble_api::report::Action::Maintain,
+            None,
+            "own writes",
+            blocker,
+        );
     }
 }
 
@@ -82,35 +128,57 @@ fn is_updated(draft: &Draft<'_>, ordinal: u32) -> bool {
     pod.is_some_and(|p| draft.revisions.is_current(p.revision()) && !p.meta.deleting)
 }
 
+/// Whether a step only tells of something that holds nobody up.
+fn is_advice(step: &Step) -> bool {
+    let reason = step.blocker.as_ref().map(|b| b.reason);
+    reason == Some(Reason::ForeignBudget)
+}
+
+/// Whether the goal is new or a count differs from what was last written.
+fn has_progressed(draft: &Draft<'_>) -> bool {
+    let old = &draft.snap.ensemble.status;
+    let counted = (old.replicas, old.ready_replicas, old.updated_replicas);
+    old.observed_generation != draft.snap.ensemble.meta.generation || counts(draft) != counted
+}
+
 /// No progress for longer than the deadline.
 fn deadline(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     let stored = &snap.ensemble.status;
-    let working = draft.steps.iter().any(|s| s.state != StepState::Done);
-    let Some(since) = stored.progressed_at.as_ref().filter(|_| working) else { return };
+    let working = draft.steps.iter().any(|s| !is_advice(s)) && !has_progressed(draft);
+    let Some(since) = stored.progressed_at.as_ref().filter(|_| working) else {
+        return;
+    };
     let at = crate::Time::from_stamp(since)
         .plus_seconds(snap.ensemble.spec.rollout.progress_deadline_seconds);
     if at > snap.now {
         return draft.wake.at(at);
     }
-    let stalls = |s: &ensemble_api::Step| s.blocker.as_ref().is_some_and(|b| b.reason.page().stalls);
+    let stalls = |s: &Step| s.blocker.as_ref().is_some_and(|b| b.reason.page().stalls);
     if draft.steps.iter().any(stalls) || snap.ensemble.spec.rollout.paused {
         return;
     }
     let seconds = snap.ensemble.spec.rollout.progress_deadline_seconds;
     let message = format!("no member made progress for {seconds} s");
     let blocker = crate::plan::blocker(snap, Reason::Stalled, message);
-    draft.block(ensemble_api::report::Action::Maintain, None, "progressDeadlineSeconds", blocker);
+    draft.block(
+        ensemble_api::report::Action::Maintain,
+        None,
+        "progressDeadlineSeconds",
+        blocker,
+    );
 }
 
 fn state(draft: &Draft<'_>) -> State {
     let (_, ready, updated) = counts(draft);
-    let reasons: Vec<Reason> =
-        draft.steps.iter().filter_map(|s| s.blocker.as_ref().map(|b| b.reason)).collect();
+    let reasons: Vec<Reason> = draft
+        .steps
+        .iter()
+        .filter_map(|s| s.blocker.as_ref().map(|b| b.reason))
+        .collect();
     let replicas = draft.snap.replicas();
     let whole = ready == replicas && updated == replicas && draft.permits.is_empty();
-    let advice = |r: &Reason| *r == Reason::ForeignBudget;
-    let busy = draft.steps.iter().any(|s| !s.blocker.as_ref().is_some_and(|b| advice(&b.reason)));
+    let busy = draft.steps.iter().any(|s| !is_advice(s));
     if whole && !busy {
         return State::Ready;
     }
@@ -121,12 +189,21 @@ fn state(draft: &Draft<'_>) -> State {
         return State::Paused;
     }
     let moving = draft.steps.iter().any(|s| s.state == StepState::Running);
-    if moving || reasons.is_empty() { State::Working } else { State::Waiting }
+    if moving || reasons.is_empty() {
+        State::Working
+    } else {
+        State::Waiting
+    }
 }
 
 fn report(draft: &Draft<'_>, state: State) -> Report {
     let snap = draft.snap;
-    let goal = format!("{}/{}/{}", snap.ensemble.uid(), snap.ensemble.meta.generation, draft.revisions.target);
+    let goal = format!(
+        "{}/{}/{}",
+        snap.ensemble.uid(),
+        snap.ensemble.meta.generation,
+        draft.revisions.target
+    );
     let id = format!("p-{:06x}", revision::fnv64(goal.as_bytes()) & 0xff_ffff);
     Report {
         id,
@@ -152,7 +229,11 @@ fn status(draft: &Draft<'_>, state: State) -> EnsembleStatus {
     };
     let mut ledger = old.ledger.clone();
     ledger.insert(DEFAULT_GROUP.into(), draft.ledger.to_status());
-    let kept = old.in_flight.iter().filter(|i| !draft.over.contains(&i.uid)).cloned();
+    let kept = old
+        .in_flight
+        .iter()
+        .filter(|i| !draft.over.contains(&i.uid))
+        .cloned();
     let mut in_flight: Vec<_> = kept.collect();
     in_flight.extend(draft.permits.iter().map(|p| p.intent(snap)));
     let mut status = EnsembleStatus {
@@ -163,6 +244,7 @@ fn status(draft: &Draft<'_>, state: State) -> EnsembleStatus {
         selector: selector(draft),
         revision: draft.revisions.target.clone(),
         current_revision: current,
+        epoch: old.epoch,
         progressed_at: old.progressed_at.clone(),
         summary: Summary::default(),
         conditions: old.conditions.clone(),
@@ -172,9 +254,7 @@ fn status(draft: &Draft<'_>, state: State) -> EnsembleStatus {
         members: members(draft),
         plan: report(draft, state),
     };
-    let goal_changed = old.observed_generation != status.observed_generation;
-    let progressed = (exist, ready, updated) != (old.replicas, old.ready_replicas, old.updated_replicas);
-    if goal_changed || progressed || status.progressed_at.is_none() {
+    if has_progressed(draft) || status.progressed_at.is_none() {
         status.progressed_at = Some(snap.now.stamp());
     }
     status.summary = summary(draft, &status, replicas);
@@ -184,20 +264,33 @@ fn status(draft: &Draft<'_>, state: State) -> EnsembleStatus {
 
 fn selector(draft: &Draft<'_>) -> String {
     let labels = render::selector(draft.snap);
-    let pairs = labels.iter().map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
+    let pairs = labels
+        .iter()
+        .map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
     pairs.collect::<Vec<_>>().join(",")
 }
 
 fn summary(draft: &Draft<'_>, status: &EnsembleStatus, replicas: u32) -> Summary {
-    let left = draft.steps.iter().filter(|s| s.state != StepState::Done).count();
-    let waiting = status.plan.first_blocked().map(|(step, blocker)| match &step.member {
-        Some(member) => format!("{} ({member})", blocker.reason),
-        None => blocker.reason.to_string(),
-    });
+    let left = draft
+        .steps
+        .iter()
+        .filter(|s| s.state != StepState::Done)
+        .count();
+    let waiting = status
+        .plan
+        .first_blocked()
+        .map(|(step, blocker)| match &step.member {
+            Some(member) => format!("{} ({member})", blocker.reason),
+            None => blocker.reason.to_string(),
+        });
     Summary {
         ready: format!("{}/{replicas}", status.ready_replicas),
         updated: format!("{}/{replicas}", status.updated_replicas),
-        step: if left == 0 { "-".into() } else { format!("{left} left") },
+        step: if left == 0 {
+            "-".into()
+        } else {
+            format!("{left} left")
+        },
         waiting: waiting.unwrap_or_else(|| "-".into()),
     }
 }
@@ -215,32 +308,90 @@ fn members(draft: &Draft<'_>) -> Vec<MemberStatus> {
     let row = |ordinal: u32| MemberStatus {
         name: names::pod(snap.name(), ordinal),
         presence: snap.presence(ordinal).word().into(),
-        node: snap.our_pod(ordinal).map(|p| p.node.clone()).unwrap_or_default(),
+        node: snap
+            .our_pod(ordinal)
+            .map(|p| p.node.clone())
+            .unwrap_or_default(),
         updated: is_updated(draft, ordinal),
-        message: evidence::of(snap, ordinal).map(|t| t.message).unwrap_or_default(),
+        message: evidence::of(snap, ordinal)
+            .map(|t| t.message)
+            .unwrap_or_default(),
     };
     ordinals.into_iter().map(row).collect()
 }
 
 fn set_conditions(draft: &Draft<'_>, status: &mut EnsembleStatus, state: State) {
-    let blocked = status.plan.first_blocked().map(|(_, b)| (b.reason.to_string(), b.message.clone()));
+    let blocked = status
+        .plan
+        .first_blocked()
+        .map(|(_, b)| (b.reason.to_string(), b.message.clone()));
     let (reason, message) = match (&blocked, state) {
-        (_, State::Ready) => ("AllServing".to_owned(), format!("{} members serve", status.summary.ready)),
+        (_, State::Ready) => (
+            "AllServing".to_owned(),
+            format!("{} members serve", status.summary.ready),
+        ),
         (Some(blocked), _) => blocked.clone(),
-        (None, _) => ("Progressing".to_owned(), format!("{} members serve", status.summary.ready)),
+        (None, _) => (
+            "Progressing".to_owned(),
+            format!("{} members serve", status.summary.ready),
+        ),
     };
     let replicas = draft.snap.replicas();
     let enough = replicas.saturating_sub(draft.snap.ensemble.spec.rollout.max_unavailable);
-    let serving = (0..replicas).filter(|o| draft.snap.presence(*o) == Presence::Serving).count();
+    let serving = (0..replicas)
+        .filter(|o| draft.snap.presence(*o) == Presence::Serving)
+        .count();
     let available = serving >= enough as usize && (serving > 0 || replicas == 0);
-    let busy = matches!(state, State::Working | State::Waiting | State::Stalled | State::Deleting);
-    set(draft, status, "Ready", Some(state == State::Ready), &reason, &message);
-    set(draft, status, "Reconciling", busy.then_some(true), &reason, &message);
-    set(draft, status, "Stalled", (state == State::Stalled).then_some(true), &reason, &message);
+    let busy = matches!(
+        state,
+        State::Working | State::Waiting | State::Stalled | State::Deleting
+    );
+    set(
+        draft,
+        status,
+        "Ready",
+        Some(state == State::Ready),
+        &reason,
+        &message,
+    );
+    set(
+        draft,
+        status,
+        "Reconciling",
+        busy.then_some(true),
+        &reason,
+        &message,
+    );
+    set(
+        draft,
+        status,
+        "Stalled",
+        (state == State::Stalled).then_some(true),
+        &reason,
+        &message,
+    );
     let serve = format!("{serving} of {replicas} members serve, {enough} are needed");
-    set(draft, status, "Available", Some(available), if available { "EnoughServe" } else { "TooFewServe" }, &serve);
+    set(
+        draft,
+        status,
+        "Available",
+        Some(available),
+        if available {
+            "EnoughServe"
+        } else {
+            "TooFewServe"
+        },
+        &serve,
+    );
     let held = matches!(state, State::Paused | State::Suspended);
-    set(draft, status, "Paused", held.then_some(true), &reason, &message);
+    set(
+        draft,
+        status,
+        "Paused",
+        held.then_some(true),
+        &reason,
+        &message,
+    );
 }
 
 /// Sets a condition, keeps its time while its status stays, or takes it away.
@@ -256,7 +407,9 @@ fn set(
     let old = old.map(|at| status.conditions.remove(at));
     let Some(value) = value else { return };
     let value = if value { "True" } else { "False" };
-    let since = old.filter(|c| c.status == value).map(|c| c.last_transition_time);
+    let since = old
+        .filter(|c| c.status == value)
+        .map(|c| c.last_transition_time);
     status.conditions.push(Condition {
         type_: type_.into(),
         status: value.into(),

@@ -27,14 +27,21 @@ fn service(draft: &mut Draft<'_>) {
         if found.meta.controller.is_none() {
             // Left by a former Ensemble of this name.
             let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
-            draft.write(Write::Patch { kind: Kind::Service, pin: found.meta.pin.clone(), body });
+            draft.write(Write::Patch {
+                kind: Kind::Service,
+                pin: found.meta.pin.clone(),
+                body,
+            });
         }
         return;
     }
     // A Service that the user made serves as well; it only has to exist.
     if !snap.memory.taken.contains_key(&(Kind::Service, name)) {
         let body = render::service(snap);
-        draft.write(Write::Create { kind: Kind::Service, body });
+        draft.write(Write::Create {
+            kind: Kind::Service,
+            body,
+        });
     }
 }
 
@@ -42,7 +49,9 @@ fn service(draft: &mut Draft<'_>) {
 fn member_labels(draft: &Draft<'_>) -> BTreeMap<String, String> {
     let snap = draft.snap;
     let text = |map: Map<String, Value>| {
-        map.into_iter().filter_map(|(k, v)| Some((k, v.as_str()?.to_owned()))).collect::<Vec<_>>()
+        map.into_iter()
+            .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
+            .collect::<Vec<_>>()
     };
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
     labels.extend(text(snap.ensemble.spec.template.metadata("labels")));
@@ -53,15 +62,23 @@ fn member_labels(draft: &Draft<'_>) -> BTreeMap<String, String> {
 fn budget(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     let name = names::budget(snap.name());
-    let is_ours =
-        |b: &BudgetView| b.meta.controller.as_deref() == Some(snap.ensemble.uid()) && b.meta.pin.name == name;
+    let is_ours = |b: &BudgetView| {
+        let owner = b.meta.controller.as_deref();
+        // Without an owner: left by a former Ensemble of this name.
+        let left = owner.is_none() && b.meta.label(labels::ENSEMBLE) == snap.name();
+        b.meta.pin.name == name && (left || owner == Some(snap.ensemble.uid()))
+    };
     let ours = snap.budgets.values().find(|b| is_ours(b));
     let member = member_labels(draft);
-    let foreign = snap.budgets.values().find(|b| {
-        !is_ours(b) && b.selector.as_ref().is_some_and(|s| s.selects(&member))
-    });
+    let foreign = snap
+        .budgets
+        .values()
+        .find(|b| !is_ours(b) && b.selector.as_ref().is_some_and(|s| s.selects(&member)));
     if let Some(foreign) = foreign {
-        let message = format!("budget {} selects the members, ours stands down", foreign.meta.pin.name);
+        let message = format!(
+            "budget {} selects the members, ours stands down",
+            foreign.meta.pin.name
+        );
         let blocker = blocker(snap, Reason::ForeignBudget, message);
         if snap.ensemble.spec.disruption == Disruption::Managed {
             draft.block(Action::Maintain, None, "disruption: Managed", blocker);
@@ -73,15 +90,35 @@ fn budget(draft: &mut Draft<'_>) {
             // A foreign budget of our name that does not select us is nobody's business.
             if !snap.budgets.contains_key(&name) {
                 let body = render::budget(snap);
-                draft.write(Write::Create { kind: Kind::Budget, body });
+                draft.write(Write::Create {
+                    kind: Kind::Budget,
+                    body,
+                });
             }
         }
+        (true, Some(found)) if found.meta.controller.is_none() => {
+            let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
+            draft.write(Write::Patch {
+                kind: Kind::Budget,
+                pin: found.meta.pin.clone(),
+                body,
+            });
+        }
         (true, Some(found)) if found.min_available != Some(render::budget_minimum(snap)) => {
-            let body = json!({"spec": {"minAvailable": render::budget_minimum(snap)}});
-            draft.write(Write::Patch { kind: Kind::Budget, pin: found.meta.pin.clone(), body });
+            let minimum = render::budget_minimum(snap);
+            // One excludes the other.
+            let body = json!({"spec": {"minAvailable": minimum, "maxUnavailable": null}});
+            draft.write(Write::Patch {
+                kind: Kind::Budget,
+                pin: found.meta.pin.clone(),
+                body,
+            });
         }
         (false, Some(found)) if !found.meta.deleting => {
-            draft.write(Write::Discard { kind: Kind::Budget, pin: found.meta.pin.clone() });
+            draft.write(Write::Discard {
+                kind: Kind::Budget,
+                pin: found.meta.pin.clone(),
+            });
         }
         _ => {}
     }
@@ -101,10 +138,19 @@ fn old_revisions(draft: &mut Draft<'_>) {
         .filter(|r| r.meta.controller.as_deref() == Some(snap.ensemble.uid()))
         .collect();
     idle.sort_by_key(|r| r.number);
-    let excess = idle.len().saturating_sub(snap.ensemble.spec.revision_history_limit as usize);
-    let pins: Vec<_> = idle.into_iter().take(excess).map(|r| r.meta.pin.clone()).collect();
+    let excess = idle
+        .len()
+        .saturating_sub(snap.ensemble.spec.revision_history_limit as usize);
+    let pins: Vec<_> = idle
+        .into_iter()
+        .take(excess)
+        .map(|r| r.meta.pin.clone())
+        .collect();
     for pin in pins {
-        draft.write(Write::Discard { kind: Kind::Revision, pin });
+        draft.write(Write::Discard {
+            kind: Kind::Revision,
+            pin,
+        });
     }
 }
 
@@ -129,6 +175,12 @@ fn marks(draft: &mut Draft<'_>) {
         body["metadata"]["finalizers"] = json!(finalizers);
     }
     if body["metadata"].as_object().is_some_and(|m| !m.is_empty()) {
-        draft.write(Write::Patch { kind: Kind::Ensemble, pin: meta.pin.clone(), body });
+        let key = (Kind::Ensemble, meta.pin.name.clone());
+        draft.mark_first = !snap.memory.failures.contains_key(&key);
+        draft.write(Write::Patch {
+            kind: Kind::Ensemble,
+            pin: meta.pin.clone(),
+            body,
+        });
     }
 }

@@ -87,9 +87,15 @@ impl World {
     pub fn converged(replicas: u32) -> Self {
         let mut world = Self::new(replicas);
         world.revision("1", 1);
-        let born = if replicas == 0 { String::new() } else { format!("0-{}", replicas - 1) };
+        let born = if replicas == 0 {
+            String::new()
+        } else {
+            format!("0-{}", replicas - 1)
+        };
         world.spec(&json!({}));
-        world.ensemble["metadata"]["annotations"] = json!({"ensemble.dev/born": "true"});
+        if replicas > 0 {
+            world.ensemble["metadata"]["annotations"] = json!({"ensemble.dev/born": "true"});
+        }
         world.ledger(replicas, &born);
         for ordinal in 0..replicas {
             world.member(ordinal, "1");
@@ -105,6 +111,116 @@ impl World {
         budget["metadata"]["uid"] = "pdb".into();
         world.budgets.insert("orders-members".into(), budget);
         world
+    }
+
+    /// The same, and its status stored: there is nothing left to write.
+    pub fn settled(replicas: u32) -> Self {
+        let mut world = Self::converged(replicas);
+        world.store_status();
+        world
+    }
+
+    /// Asked for and written down, the template tried: members may come into being.
+    pub fn begun(replicas: u32) -> Self {
+        let mut world = Self::new(replicas);
+        world.revision("1", 1).ledger(replicas, "").passed("1");
+        world
+    }
+
+    /// The API server accepts the template with that tag.
+    pub fn passed(&mut self, tag: &str) -> &mut Self {
+        let check = Check::Passed(tag.to_owned());
+        self.memory.checks.insert(revision_name(tag), check);
+        self
+    }
+
+    /// The API server refuses the template with that tag.
+    pub fn refused(&mut self, tag: &str, retry_in_seconds: i64) -> &mut Self {
+        let failure = Failure {
+            reason: ensemble_api::Reason::TemplateRefused,
+            message: "spec.containers[0].image: bad".into(),
+            since: Time(NOW),
+            tries: 1,
+            retry_at: Time(NOW + retry_in_seconds * 1000),
+        };
+        self.memory
+            .checks
+            .insert(revision_name(tag), Check::Refused(failure));
+        self
+    }
+
+    /// Our budget is as the spec wants it.
+    pub fn fit_budget(&mut self) -> &mut Self {
+        let minimum = render::budget_minimum(&self.snapshot());
+        self.budgets.get_mut("orders-members").unwrap()["spec"]["minAvailable"] = minimum.into();
+        self
+    }
+
+    /// Time passes.
+    pub fn after(&mut self, seconds: i64) -> &mut Self {
+        self.now += seconds * 1000;
+        self
+    }
+
+    /// All status is lost.
+    pub fn lose_status(&mut self) -> &mut Self {
+        self.ensemble.as_object_mut().unwrap().remove("status");
+        self
+    }
+
+    pub fn lose_claim(&mut self, claim: &str, ordinal: u32) -> &mut Self {
+        self.claims
+            .remove(&format!("{claim}-orders-{ordinal}"))
+            .unwrap();
+        self
+    }
+
+    pub fn change_claim(&mut self, claim: &str, ordinal: u32, patch: &Value) -> &mut Self {
+        let name = format!("{claim}-orders-{ordinal}");
+        merge(self.claims.get_mut(&name).unwrap(), patch);
+        self
+    }
+
+    pub fn meta(&mut self, patch: &Value) -> &mut Self {
+        merge(&mut self.ensemble["metadata"], patch);
+        self
+    }
+
+    pub fn node(&mut self, name: &str, patch: &Value) -> &mut Self {
+        let nodes = self.nodes.as_mut().unwrap();
+        merge(nodes.get_mut(name).unwrap(), patch);
+        self
+    }
+
+    /// The node's kubelet no longer reports.
+    pub fn unreachable_node(&mut self, name: &str) -> &mut Self {
+        let unknown = json!([{"type": "Ready", "status": "Unknown"}]);
+        self.node(name, &json!({"status": {"conditions": unknown}}))
+    }
+
+    /// A request to rebuild these members.
+    pub fn request(&mut self, name: &str, members: &[&str], accept: bool) -> &mut Self {
+        let body = json!({
+            "metadata": {"name": name, "uid": format!("req-{name}"), "resourceVersion": "3"},
+            "spec": {"ensemble": "orders",
+                     "rebuild": {"members": members, "acceptDataLoss": accept}},
+        });
+        self.requests.insert(name.into(), body);
+        self
+    }
+
+    /// A helper that pulls that tag's images on a node, its container in that state.
+    pub fn helper(&mut self, tag: &str, node: &str, waiting: &str) -> &mut Self {
+        let revision = revision_name(tag);
+        let snap = self.snapshot();
+        let mut pod = render::prefetch(&snap, &revision, node, &[format!("app:{tag}")]);
+        let name = render::prefetch_name("orders", &revision, node);
+        pod["metadata"]["uid"] = name.clone().into();
+        let state = json!({"waiting": {"reason": waiting, "message": "not found"}});
+        pod["status"] = json!({"containerStatuses": [
+            {"name": "pull-0", "image": format!("app:{tag}"), "state": state}]});
+        self.pods.insert(name, pod);
+        self
     }
 
     pub fn spec(&mut self, patch: &Value) -> &mut Self {
@@ -137,10 +253,19 @@ impl World {
 
     /// A new image whose revision is stored, tried and pulled everywhere.
     pub fn prepared(&mut self, tag: &str) -> &mut Self {
-        self.image(tag).revision(tag, 2);
+        let highest = self
+            .revisions
+            .values()
+            .filter_map(|r| r["revision"].as_i64())
+            .max();
+        self.image(tag).revision(tag, highest.unwrap_or(0) + 1);
         let name = revision_name(tag);
-        self.memory.checks.insert(name.clone(), Check::Passed(tag.to_owned()));
-        self.memory.checks.insert(revision_name("1"), Check::Passed("1".into()));
+        self.memory
+            .checks
+            .insert(name.clone(), Check::Passed(tag.to_owned()));
+        self.memory
+            .checks
+            .insert(revision_name("1"), Check::Passed("1".into()));
         for node in ["n0", "n1", "n2"] {
             self.memory.pulled.insert((name.clone(), node.into()));
         }
@@ -153,7 +278,8 @@ impl World {
         let mut body = render::claim(&snap, claim, &Map::new(), ordinal, life);
         body["metadata"]["uid"] = format!("{claim}-{ordinal}").into();
         body["status"] = json!({"phase": "Bound"});
-        self.claims.insert(format!("{claim}-orders-{ordinal}"), body);
+        self.claims
+            .insert(format!("{claim}-orders-{ordinal}"), body);
         self
     }
 
@@ -187,7 +313,10 @@ impl World {
     }
 
     pub fn pod(&mut self, ordinal: u32, patch: &Value) -> &mut Self {
-        merge(self.pods.get_mut(&format!("orders-{ordinal}")).unwrap(), patch);
+        merge(
+            self.pods.get_mut(&format!("orders-{ordinal}")).unwrap(),
+            patch,
+        );
         self
     }
 
@@ -229,14 +358,20 @@ impl World {
     /// It has ended for good.
     pub fn ended(&mut self, ordinal: u32, reason: &str) -> &mut Self {
         self.not_ready(ordinal, NOW);
-        self.pod(ordinal, &json!({"status": {"phase": "Failed", "reason": reason}}))
+        self.pod(
+            ordinal,
+            &json!({"status": {"phase": "Failed", "reason": reason}}),
+        )
     }
 
     /// It was told to end, that many seconds ago.
     pub fn leaving(&mut self, ordinal: u32, seconds: i64) -> &mut Self {
         let uid = format!("pod-{ordinal}");
-        self.memory.leaving_since.insert(uid, Time(NOW - seconds * 1000));
-        let patch = json!({"metadata": {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}});
+        self.memory
+            .leaving_since
+            .insert(uid, Time(NOW - seconds * 1000));
+        let patch =
+            json!({"metadata": {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}});
         self.pod(ordinal, &patch)
     }
 
@@ -267,8 +402,17 @@ impl World {
     }
 
     pub fn taken(&mut self, kind: Kind, name: &str, ours_by_owner: bool) -> &mut Self {
-        let pin = ensemble_planner::view::Pinned { name: name.into(), uid: "x".into(), ..Default::default() };
-        let taken = Taken { pin, ours_by_owner, since: Time(NOW), retry_at: Time(NOW + 1000) };
+        let pin = ensemble_planner::view::Pinned {
+            name: name.into(),
+            uid: "x".into(),
+            ..Default::default()
+        };
+        let taken = Taken {
+            pin,
+            ours_by_owner,
+            since: Time(NOW),
+            retry_at: Time(NOW + 1000),
+        };
         self.memory.taken.insert((kind, name.into()), taken);
         self
     }
@@ -276,20 +420,38 @@ impl World {
     pub fn snapshot(&self) -> Snapshot {
         let read = |map: &BTreeMap<String, Value>| map.clone().into_iter();
         let nodes: Option<Nodes> = self.nodes.as_ref().map(|nodes| {
-            nodes.iter().map(|(name, node)| (name.clone(), NodeView::read(node))).collect()
+            nodes
+                .iter()
+                .map(|(name, node)| (name.clone(), NodeView::read(node)))
+                .collect()
         });
         Snapshot {
             now: Time(self.now),
             epoch: self.epoch,
             ensemble: EnsembleView::read(&self.ensemble).unwrap(),
-            pods: read(&self.pods).map(|(k, v)| (k, PodView::read(&v))).collect(),
-            claims: read(&self.claims).map(|(k, v)| (k, ClaimView::read(&v))).collect(),
-            nodes: nodes.map(Arc::new),
-            revisions: read(&self.revisions).map(|(k, v)| (k, RevisionView::read(&v))).collect(),
-            services: read(&self.services)
-                .map(|(k, v)| (k, ServiceView { meta: ensemble_planner::view::Meta::read(&v) }))
+            pods: read(&self.pods)
+                .map(|(k, v)| (k, PodView::read(&v)))
                 .collect(),
-            budgets: read(&self.budgets).map(|(k, v)| (k, BudgetView::read(&v))).collect(),
+            claims: read(&self.claims)
+                .map(|(k, v)| (k, ClaimView::read(&v)))
+                .collect(),
+            nodes: nodes.map(Arc::new),
+            revisions: read(&self.revisions)
+                .map(|(k, v)| (k, RevisionView::read(&v)))
+                .collect(),
+            services: read(&self.services)
+                .map(|(k, v)| {
+                    (
+                        k,
+                        ServiceView {
+                            meta: ensemble_planner::view::Meta::read(&v),
+                        },
+                    )
+                })
+                .collect(),
+            budgets: read(&self.budgets)
+                .map(|(k, v)| (k, BudgetView::read(&v)))
+                .collect(),
             requests: read(&self.requests)
                 .map(|(k, v)| (k, RequestView::read(&v).unwrap()))
                 .collect(),
@@ -320,6 +482,94 @@ pub fn status(plan: &Plan) -> Option<&ensemble_api::EnsembleStatus> {
     })
 }
 
+/// Names of members that a plan consents to disrupt now, in the order of consent.
+pub fn granted(world: &World) -> Vec<String> {
+    let snap = world.snapshot();
+    let plan = ensemble_planner::plan(&snap);
+    plan.permits
+        .iter()
+        .map(|p| p.intent(&snap).member)
+        .collect()
+}
+
+/// Every write but the status, in a few words: `Create Pod orders-0`.
+pub fn written(plan: &Plan) -> Vec<String> {
+    let word = |w: &Write| {
+        let name = w.key().1;
+        match w {
+            Write::Create { kind, .. } => Some(format!("Create {kind:?} {name}")),
+            Write::Patch { kind, .. } => Some(format!("Patch {kind:?} {name}")),
+            Write::Discard { kind, .. } => Some(format!("Discard {kind:?} {name}")),
+            Write::Check { revision, .. } => Some(format!("Check {revision}")),
+            Write::Look { key } => Some(format!("Look {:?} {name}", key.0)),
+            Write::Answer { .. } => Some(format!("Answer {name}")),
+            Write::Status(_) => None,
+        }
+    };
+    plan.writes.iter().filter_map(word).collect()
+}
+
+/// The body that a plan creates or patches with.
+pub fn body(plan: &Plan, kind: Kind, name: &str) -> Value {
+    let found = plan
+        .writes
+        .iter()
+        .filter(|w| w.key() == (kind, name.to_owned()));
+    let mut bodies = found.filter_map(|w| match w {
+        Write::Create { body, .. } | Write::Patch { body, .. } | Write::Answer { body, .. } => {
+            Some(body.clone())
+        }
+        _ => None,
+    });
+    bodies
+        .next()
+        .unwrap_or_else(|| panic!("{kind:?} {name} in {:?}", written(plan)))
+}
+
+/// Members' claims and pods that a plan creates.
+pub fn created_members(plan: &Plan) -> Vec<String> {
+    let mine = |c: &String| c.starts_with("Claim ") || c.starts_with("Pod orders-");
+    let helper = |c: &String| c.contains("prefetch");
+    created(plan)
+        .into_iter()
+        .filter(|c| mine(c) && !helper(c))
+        .collect()
+}
+
+/// Names of claims that a plan lets go.
+pub fn let_go(plan: &Plan) -> Vec<String> {
+    plan.lettings
+        .iter()
+        .map(|l| l.claim().name.clone())
+        .collect()
+}
+
+/// The message of the first step that is blocked for that reason.
+pub fn message(plan: &Plan, reason: &str) -> String {
+    let blockers = plan.report.steps.iter().filter_map(|s| s.blocker.as_ref());
+    let mut same = blockers.filter(|b| b.reason.as_str() == reason);
+    let found = same.next().map(|b| b.message.clone());
+    found.unwrap_or_else(|| panic!("no {reason} in {:?}", reasons(plan)))
+}
+
+/// The steps in a few words: `Recreate orders-2 Running`.
+pub fn steps(plan: &Plan) -> Vec<String> {
+    let word = |s: &ensemble_api::Step| match &s.member {
+        Some(member) => format!("{:?} {member} {:?}", s.action, s.state),
+        None => format!("{:?} {:?}", s.action, s.state),
+    };
+    plan.report.steps.iter().map(word).collect()
+}
+
+/// There is nothing to do and nothing to say.
+#[track_caller]
+pub fn assert_quiet(plan: &Plan) {
+    assert!(plan.writes.is_empty(), "{:#?}", plan.writes);
+    assert!(plan.permits.is_empty() && plan.lettings.is_empty());
+    assert!(plan.report.steps.is_empty(), "{:?}", steps(plan));
+    assert_eq!(plan.wake_at, None);
+}
+
 /// Names of members that a plan wants disrupted.
 pub fn disrupted(plan: &Plan) -> Vec<String> {
     let status = status(plan);
@@ -335,9 +585,10 @@ pub fn created(plan: &Plan) -> Vec<String> {
     plan.writes
         .iter()
         .filter_map(|w| match w {
-            Write::Create { kind, body } => {
-                Some(format!("{kind:?} {}", body["metadata"]["name"].as_str().unwrap()))
-            }
+            Write::Create { kind, body } => Some(format!(
+                "{kind:?} {}",
+                body["metadata"]["name"].as_str().unwrap()
+            )),
             _ => None,
         })
         .collect()

@@ -1,0 +1,23 @@
+//! What the planner decides, situation by situation: each test is a sentence, each file a topic.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod claims;
+mod create;
+mod deletion;
+mod intents;
+mod ledger;
+mod names_taken;
+mod prepare;
+mod presence;
+mod quiet;
+mod repair;
+mod requests;
+mod revisions;
+mod rollout;
+mod safety;
+mod scale;
+mod status;
+mod unsticking;
+mod upkeep;

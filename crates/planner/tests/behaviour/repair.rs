@@ -1,0 +1,194 @@
+//! A pod deleted, evicted, Failed or Succeeded is created again on its own claims once the old one
+//! is really gone; never two pods for one identity; never by force.
+
+use crate::common::*;
+use ensemble_api::status::Method;
+use ensemble_planner::Time;
+use ensemble_planner::memory::Kind;
+use serde_json::json;
+
+#[test]
+fn a_deleted_pod_is_created_again_on_its_own_claims() {
+    let mut world = World::settled(3);
+    let plan = world.gone(1).plan();
+    assert_eq!(created(&plan), ["Pod orders-1"]);
+    let pod = body(&plan, Kind::Pod, "orders-1");
+    let claim = &pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"];
+    assert_eq!(claim, "data-orders-1");
+}
+
+#[test]
+fn all_deleted_pods_are_created_again_at_once() {
+    let mut world = World::settled(3);
+    let plan = world.passed("1").gone(0).gone(1).gone(2).plan();
+    assert_eq!(
+        created(&plan),
+        ["Pod orders-0", "Pod orders-1", "Pod orders-2"]
+    );
+}
+
+#[test]
+fn a_pod_that_has_ended_makes_way_before_its_successor_comes() {
+    for reason in ["Evicted", "", "NodeShutdown"] {
+        let mut world = World::settled(3);
+        let plan = world.ended(1, reason).plan();
+        assert_eq!(granted(&world), ["orders-1"], "{reason}");
+        assert_eq!(created(&plan), [""; 0], "{reason}");
+        let intent = &status(&plan).unwrap().in_flight[0];
+        assert_eq!(
+            (intent.method, intent.uid.as_str()),
+            (Method::Replace, "pod-1")
+        );
+    }
+}
+
+#[test]
+fn all_pods_that_have_ended_make_way_at_once() {
+    let mut world = World::settled(3);
+    world
+        .ended(0, "Evicted")
+        .ended(1, "Evicted")
+        .ended(2, "Evicted");
+    assert_eq!(granted(&world), ["orders-0", "orders-1", "orders-2"]);
+}
+
+#[test]
+fn while_a_pod_is_ending_no_second_one_is_created() {
+    let mut world = World::settled(3);
+    let plan = world.leaving(1, 5).plan();
+    assert_eq!(created(&plan), [""; 0]);
+    assert_eq!(granted(&world), [""; 0]);
+    assert!(reasons(&plan).contains(&"Terminating orders-1".to_owned()));
+}
+
+#[test]
+fn the_plan_wakes_when_an_ending_pod_will_count_as_stuck() {
+    let mut world = World::settled(3);
+    let plan = world.leaving(1, 5).plan();
+    assert_eq!(plan.wake_at, Some(Time(NOW + 55_000)));
+}
+
+#[test]
+fn a_pod_stuck_ending_is_reported_with_its_node_and_not_forced() {
+    let mut world = World::settled(3);
+    let plan = world.leaving(1, 61).plan();
+    assert!(message(&plan, "StuckTerminating").contains("orders-1 on node n1"));
+    assert_eq!(granted(&world), [""; 0]);
+    assert_eq!(written(&plan), [""; 0]);
+}
+
+#[test]
+fn a_pod_with_a_long_grace_period_is_given_it() {
+    let mut world = World::settled(3);
+    let plan = world
+        .leaving(1, 61)
+        .pod(1, &json!({"metadata": {"deletionGracePeriodSeconds": 600}}));
+    assert!(reasons(&plan.plan()).contains(&"Terminating orders-1".to_owned()));
+}
+
+#[test]
+fn a_member_at_the_newest_revision_that_is_in_trouble_is_left_alone() {
+    let trouble: [(&str, fn(&mut World)); 5] = [
+        ("NotReady", |w| {
+            w.unhealthy(1, 0);
+        }),
+        ("CrashLooping", |w| {
+            w.waiting(1, "CrashLoopBackOff");
+        }),
+        ("ImagePullFailing", |w| {
+            w.waiting(1, "ImagePullBackOff");
+        }),
+        ("ContainerFailing", |w| {
+            w.waiting(1, "CreateContainerConfigError");
+        }),
+        ("Unschedulable", |w| {
+            w.unscheduled(1, "0/3 nodes fit");
+        }),
+    ];
+    for (reason, change) in trouble {
+        let mut world = World::settled(3);
+        change(&mut world);
+        let plan = world.plan();
+        assert_eq!(granted(&world), [""; 0], "{reason}");
+        assert_eq!(written(&plan), [""; 0], "{reason}");
+        assert_eq!(reasons(&plan), [format!("{reason} orders-1")]);
+    }
+}
+
+#[test]
+fn trouble_is_named_with_member_container_and_cause() {
+    let mut world = World::settled(3);
+    world
+        .waiting(0, "CrashLoopBackOff")
+        .waiting(1, "ErrImagePull");
+    world.unscheduled(2, "0/3 nodes are available: 3 Insufficient cpu");
+    let plan = world.plan();
+    let crash = message(&plan, "CrashLooping");
+    assert_eq!(
+        crash,
+        "orders-0: container app ended 4 times (Error, exit code 1)"
+    );
+    let pull = message(&plan, "ImagePullFailing");
+    assert_eq!(
+        pull,
+        "orders-1 cannot pull app:1 on n1: ErrImagePull said the kubelet"
+    );
+    assert!(message(&plan, "Unschedulable").contains("3 Insufficient cpu"));
+}
+
+#[test]
+fn a_pod_that_waits_for_its_volumes_says_so() {
+    let mut world = World::settled(1);
+    world.unscheduled(0, "pod has unbound immediate PersistentVolumeClaims");
+    assert_eq!(reasons(&world.plan()), ["ClaimPending orders-0"]);
+}
+
+#[test]
+fn a_member_on_an_unreachable_node_is_neither_replaced_nor_created_twice() {
+    let mut world = World::settled(3);
+    let plan = world.unreachable_node("n1").plan();
+    assert_eq!(granted(&world), [""; 0]);
+    assert_eq!(created(&plan), [""; 0]);
+    assert_eq!(reasons(&plan), ["NodeUnreachable orders-1"]);
+}
+
+#[test]
+fn a_pod_that_lost_its_owner_is_taken_back() {
+    let mut world = World::settled(3);
+    world.pod(1, &json!({"metadata": {"ownerReferences": null}}));
+    let plan = world.plan();
+    assert_eq!(written(&plan), ["Patch Pod orders-1"]);
+    let patch = body(&plan, Kind::Pod, "orders-1");
+    assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], UID);
+}
+
+#[test]
+fn labels_of_a_pod_that_somebody_changed_are_given_back() {
+    for label in [
+        "ensemble.dev/ordinal",
+        "ensemble.dev/group",
+        "ensemble.dev/incarnation",
+    ] {
+        let mut world = World::settled(3);
+        world.pod(1, &json!({"metadata": {"labels": {label: "x"}}}));
+        let plan = world.plan();
+        assert_eq!(written(&plan), ["Patch Pod orders-1"], "{label}");
+        let labels = &body(&plan, Kind::Pod, "orders-1")["metadata"]["labels"];
+        assert_eq!(labels["ensemble.dev/ordinal"], "1");
+        assert_eq!(labels["ensemble.dev/group"], "members");
+        assert_eq!(labels["ensemble.dev/incarnation"], "0");
+    }
+}
+
+#[test]
+fn a_failed_repair_of_labels_waits_before_it_is_tried_again() {
+    let mut world = World::settled(3);
+    world.pod(
+        1,
+        &json!({"metadata": {"labels": {"ensemble.dev/group": "x"}}}),
+    );
+    world.failure(Kind::Pod, "orders-1", ensemble_api::Reason::ApiRefused);
+    let plan = world.plan();
+    assert_eq!(written(&plan), [""; 0]);
+    assert_eq!(plan.wake_at, Some(Time(NOW + 1000)));
+}
