@@ -13,7 +13,9 @@ pub fn all() -> [CustomResourceDefinition; 2] {
 /// Both definitions as JSON.
 pub fn all_json() -> Vec<Value> {
     let crds = all();
-    crds.iter().map(|crd| serde_json::to_value(crd).expect("a CRD is plain data")).collect()
+    crds.iter()
+        .map(|crd| serde_json::to_value(crd).expect("a CRD is plain data"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -32,7 +34,8 @@ mod tests {
     #[test]
     fn every_field_of_the_spec_teaches_what_it_is() {
         for crd in all_json() {
-            let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+            let spec =
+                &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
             for (name, field) in spec["properties"].as_object().unwrap() {
                 let text = field["description"].as_str().unwrap_or("");
                 assert!(text.len() > 20, "{name}: {text:?}");

@@ -87,7 +87,14 @@ mod tests {
     fn a_pod_name_gives_back_its_ordinal_and_nothing_else_does() {
         assert_eq!(ordinal_of("orders", "orders-0"), Some(0));
         assert_eq!(ordinal_of("orders", "orders-12"), Some(12));
-        for other in ["orders-", "orders-01", "orders-x", "orders-1-2", "order-1", "orders-+1"] {
+        for other in [
+            "orders-",
+            "orders-01",
+            "orders-x",
+            "orders-1-2",
+            "order-1",
+            "orders-+1",
+        ] {
             assert_eq!(ordinal_of("orders", other), None, "{other}");
         }
     }

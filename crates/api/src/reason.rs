@@ -321,7 +321,11 @@ pub fn markdown() -> String {
     );
     for reason in Reason::ALL {
         let page = reason.page();
-        let lasting = if page.stalls { "until somebody acts" } else { "by itself" };
+        let lasting = if page.stalls {
+            "until somebody acts"
+        } else {
+            "by itself"
+        };
         text.push_str(&format!(
             "\n## {reason}\n\n**{}** {}\n\n- Clears ({lasting}): {}\n- What to do: {}\n",
             page.summary, page.meaning, page.clears_when, page.remedy

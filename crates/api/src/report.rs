@@ -157,7 +157,9 @@ pub struct Predicate {
 impl Report {
     /// The first step that does not move.
     pub fn first_blocked(&self) -> Option<(&Step, &Blocker)> {
-        self.steps.iter().find_map(|s| s.blocker.as_ref().map(|b| (s, b)))
+        self.steps
+            .iter()
+            .find_map(|s| s.blocker.as_ref().map(|b| (s, b)))
     }
 
     /// Cuts the report to what status may hold.
@@ -205,7 +207,11 @@ mod tests {
             since: None,
             blocker: None,
         };
-        let report = Report { steps: vec![step; 40], ..Report::default() }.bound();
+        let report = Report {
+            steps: vec![step; 40],
+            ..Report::default()
+        }
+        .bound();
         assert_eq!((report.steps.len(), report.more_steps), (32, 8));
         assert!(serde_json::to_string(&report).unwrap().len() < 16 * 1024);
     }

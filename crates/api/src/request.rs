@@ -23,7 +23,11 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Ensemble", type_ = "string", json_path = ".spec.ensemble"),
     printcolumn(name = "Outcome", type_ = "string", json_path = ".status.outcome"),
     printcolumn(name = "Message", type_ = "string", json_path = ".status.message"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self == oldSelf").message(

@@ -125,7 +125,10 @@ pub struct EnsembleSpec {
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
     /// The name of the volume in the pod; the claim is called NAME-ENSEMBLE-ORDINAL.
-    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
     pub name: String,
     /// A PersistentVolumeClaimSpec.
     pub spec: ClaimSpec,
@@ -207,7 +210,9 @@ pub enum Disruption {
 impl EnsembleSpec {
     /// The headless Service, by the user's word or by default.
     pub fn service(&self, ensemble: &str) -> String {
-        self.service_name.clone().unwrap_or_else(|| names::default_service(ensemble))
+        self.service_name
+            .clone()
+            .unwrap_or_else(|| names::default_service(ensemble))
     }
 }
 

@@ -35,6 +35,9 @@ pub struct EnsembleStatus {
     /// may not be used yet.
     #[serde(default)]
     pub current_revision: String,
+    /// Which leadership wrote this status. One of a lower epoch that sees it stands down.
+    #[serde(default)]
+    pub epoch: i64,
     /// When the rollout last made progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progressed_at: Option<Time>,

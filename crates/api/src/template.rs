@@ -16,20 +16,32 @@ pub struct Template(pub Map<String, Value>);
 impl Template {
     /// The pod spec inside, empty if absent.
     pub fn pod_spec(&self) -> Map<String, Value> {
-        self.0.get("spec").and_then(Value::as_object).cloned().unwrap_or_default()
+        self.0
+            .get("spec")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Labels or annotations of the template's metadata.
     pub fn metadata(&self, field: &str) -> Map<String, Value> {
-        let found = self.0.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_object);
+        let found = self
+            .0
+            .get("metadata")
+            .and_then(|m| m.get(field))
+            .and_then(Value::as_object);
         found.cloned().unwrap_or_default()
     }
 
     /// The images of all containers that a kubelet has to pull.
     pub fn images(&self) -> Vec<String> {
         let lists = ["initContainers", "containers"];
-        let containers = lists.iter().filter_map(|l| self.0.get("spec")?.get(l)?.as_array());
-        let images = containers.flatten().filter_map(|c| c.get("image")?.as_str());
+        let containers = lists
+            .iter()
+            .filter_map(|l| self.0.get("spec")?.get(l)?.as_array());
+        let images = containers
+            .flatten()
+            .filter_map(|c| c.get("image")?.as_str());
         let mut images: Vec<String> = images.map(str::to_owned).collect();
         images.sort();
         images.dedup();

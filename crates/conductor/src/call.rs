@@ -81,7 +81,13 @@ impl ApiCall {
     }
 
     pub(crate) fn new(verb: Verb, kind: Kind, namespace: &str, name: &str, body: Value) -> Self {
-        Self { verb, kind, namespace: namespace.into(), name: name.into(), body }
+        Self {
+            verb,
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+            body,
+        }
     }
 
     /// Disrupts a member, by warrant.
@@ -111,7 +117,13 @@ impl ApiCall {
 
     /// Deletes something that holds no data and that nobody uses.
     pub(crate) fn discard(kind: Kind, namespace: &str, pin: &Pinned) -> Self {
-        Self::new(Verb::Delete, kind, namespace, &pin.name, delete_options(pin))
+        Self::new(
+            Verb::Delete,
+            kind,
+            namespace,
+            &pin.name,
+            delete_options(pin),
+        )
     }
 }
 

@@ -20,14 +20,25 @@ use std::sync::Arc;
 enum Purpose {
     Create,
     Patch,
-    Discard { uid: String },
-    Check { revision: String },
+    Discard {
+        uid: String,
+    },
+    Check {
+        revision: String,
+    },
     Look,
-    Status { old: Box<EnsembleStatus>, new: Box<EnsembleStatus> },
+    Status {
+        old: Box<EnsembleStatus>,
+        new: Box<EnsembleStatus>,
+    },
     Answer,
     Confirm,
-    Disrupt { uid: String },
-    LetGo { uid: String },
+    Disrupt {
+        uid: String,
+    },
+    LetGo {
+        uid: String,
+    },
 }
 
 #[derive(Debug)]
@@ -47,6 +58,7 @@ pub struct Conductor {
     next_call: u64,
     published: Option<Arc<Report>>,
     complained: Option<String>,
+    status_sent: Option<Time>,
 }
 
 impl Conductor {
@@ -64,6 +76,7 @@ impl Conductor {
             next_call: 0,
             published: None,
             complained: None,
+            status_sent: None,
         }
     }
 
@@ -93,7 +106,8 @@ impl Conductor {
     fn saw(&mut self, kind: Kind, object: &Value, gone: bool) {
         let meta = Meta::read(object);
         let pin = &meta.pin;
-        self.gate.saw(kind, &pin.resource_version, &pin.uid, gone || meta.deleting);
+        self.gate
+            .saw(kind, &pin.resource_version, &pin.uid, gone || meta.deleting);
         if !gone {
             self.memory().taken.remove(&(kind, pin.name.clone()));
         }
@@ -111,9 +125,9 @@ impl Conductor {
 
     /// Plans and says what to do, if there is anything to plan and we lead.
     pub fn act(&mut self, now: Time, out: &mut Vec<Output>) {
-        self.world.remember(now);
         let Some(epoch) = self.lead else { return };
         self.world.snap.epoch = epoch;
+        self.world.remember(now);
         let known = WATCHED.iter().all(|k| self.world.listed.contains(k));
         if !known || !self.world.present {
             return;
@@ -121,6 +135,9 @@ impl Conductor {
         if let Some(unreadable) = &self.world.unreadable {
             let text = unreadable.to_string();
             return self.complain(text, out);
+        }
+        if self.superseded(epoch) {
+            return;
         }
         let lists = self.gate.to_list(now);
         out.extend(lists.into_iter().map(Output::Relist));
@@ -133,11 +150,20 @@ impl Conductor {
         self.carry_out(now, plan(&self.world.snap), out);
     }
 
+    /// A later leadership has written the status: whatever our Lease says, we are not the one.
+    fn superseded(&self, epoch: i64) -> bool {
+        let stored = self.world.snap.ensemble.status.epoch;
+        stored > epoch && !ensemble_planner::mutants::is_off("superseded-stands-down")
+    }
+
     /// A view that stays behind is worth a word; nothing but that word is written meanwhile.
     fn note_lag(&mut self, now: Time) -> bool {
         let overdue = self.gate.overdue(now) && !self.world.snap.behind.is_empty();
         let key = (Kind::Ensemble, "behind".to_owned());
-        let kinds = format!("the view of {:?} lags behind our own writes", self.world.snap.behind);
+        let kinds = format!(
+            "the view of {:?} lags behind our own writes",
+            self.world.snap.behind
+        );
         let memory = self.memory();
         if overdue {
             let before = memory.failures.get(&key).cloned();
@@ -168,12 +194,25 @@ impl Conductor {
     }
 
     fn carry_out(&mut self, now: Time, plan: Plan, out: &mut Vec<Output>) {
-        let Plan { writes, permits, lettings, report, wake_at } = plan;
+        let Plan {
+            writes,
+            permits,
+            lettings,
+            report,
+            wake_at,
+        } = plan;
         // The permits are in the status to be stored; they are worth nothing before.
         drop(permits);
         let lagging = !self.world.snap.behind.is_empty();
+        let mut later = None;
         for write in writes {
-            if !lagging || matches!(write, Write::Status(_)) {
+            if let Write::Status(new) = &write {
+                later = self.status_can_wait(now, new);
+                if later.is_none() {
+                    self.status_sent = Some(now);
+                    self.send_write(write, out);
+                }
+            } else if !lagging {
                 self.send_write(write, out);
             }
         }
@@ -187,9 +226,37 @@ impl Conductor {
             }
         }
         self.publish(report, out);
-        let wake = [wake_at, self.gate.wake_at()].into_iter().flatten().min();
+        let wake = [wake_at, self.gate.wake_at(), later]
+            .into_iter()
+            .flatten()
+            .min();
         // Never a wake-up call in the past: that would spin.
         out.extend(wake.map(|at| Output::Wake(at.max(now.plus_ms(100)))));
+    }
+
+    /// A status that only tells of small things is written at most once a second.
+    fn status_can_wait(&self, now: Time, new: &EnsembleStatus) -> Option<Time> {
+        let old = &self.world.snap.ensemble.status;
+        let heavy = |s: &EnsembleStatus| {
+            let conditions = s.conditions.iter();
+            let conditions =
+                conditions.map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone()));
+            (
+                s.observed_generation,
+                s.ledger.clone(),
+                s.in_flight.clone(),
+                s.let_go.clone(),
+                (
+                    s.ready_replicas,
+                    s.updated_replicas,
+                    s.revision.clone(),
+                    s.current_revision.clone(),
+                ),
+                conditions.collect::<Vec<_>>(),
+            )
+        };
+        let next = self.status_sent?.plus_ms(1000);
+        (heavy(old) == heavy(new) && next > now).then_some(next)
     }
 
     fn publish(&mut self, report: Report, out: &mut Vec<Output>) {
@@ -216,26 +283,40 @@ impl Conductor {
         let (purpose, call) = match write {
             Write::Create { kind, body } => {
                 let verb = Verb::Create { dry_run: false };
-                (Purpose::Create, ApiCall::new(verb, kind, &namespace, &key.1, body))
+                (
+                    Purpose::Create,
+                    ApiCall::new(verb, kind, &namespace, &key.1, body),
+                )
             }
-            Write::Patch { kind, pin, mut body } => {
+            Write::Patch {
+                kind,
+                pin,
+                mut body,
+            } => {
                 body["metadata"]["uid"] = pin.uid.into();
                 body["metadata"]["resourceVersion"] = pin.resource_version.into();
-                (Purpose::Patch, ApiCall::new(Verb::MergePatch, kind, &namespace, &pin.name, body))
+                (
+                    Purpose::Patch,
+                    ApiCall::new(Verb::MergePatch, kind, &namespace, &pin.name, body),
+                )
             }
             Write::Discard { kind, pin } => {
                 let call = ApiCall::discard(kind, &namespace, &pin);
                 (Purpose::Discard { uid: pin.uid }, call)
             }
             Write::Check { revision, body } => {
-                let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                let name = body["metadata"]["name"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned();
                 let verb = Verb::Create { dry_run: true };
                 let call = ApiCall::new(verb, Kind::Pod, &namespace, &name, body);
                 (Purpose::Check { revision }, call)
             }
-            Write::Look { key } => {
-                (Purpose::Look, ApiCall::new(Verb::Get, key.0, &namespace, &key.1, Value::Null))
-            }
+            Write::Look { key } => (
+                Purpose::Look,
+                ApiCall::new(Verb::Get, key.0, &namespace, &key.1, Value::Null),
+            ),
             Write::Status(new) => self.status_call(&namespace, new),
             Write::Answer { pin, body } => {
                 let body = json!({
@@ -243,7 +324,10 @@ impl Conductor {
                     "status": body,
                 });
                 let verb = Verb::MergePatchStatus;
-                (Purpose::Answer, ApiCall::new(verb, Kind::Request, &namespace, &pin.name, body))
+                (
+                    Purpose::Answer,
+                    ApiCall::new(verb, Kind::Request, &namespace, &pin.name, body),
+                )
             }
         };
         self.send(key, purpose, call, out);
@@ -264,8 +348,20 @@ impl Conductor {
             "spec": *view.spec,
             "status": *new,
         });
-        let call = ApiCall::new(Verb::ReplaceStatus, Kind::Ensemble, namespace, &pin.name, body);
-        (Purpose::Status { old: Box::new(view.status.clone()), new }, call)
+        let call = ApiCall::new(
+            Verb::ReplaceStatus,
+            Kind::Ensemble,
+            namespace,
+            &pin.name,
+            body,
+        );
+        (
+            Purpose::Status {
+                old: Box::new(view.status.clone()),
+                new,
+            },
+            call,
+        )
     }
 
     /// Intents of ours that are stored and not yet carried out: the pods are listed afresh first.
@@ -281,12 +377,21 @@ impl Conductor {
 
     fn intents_to_confirm(&self, now: Time) -> Vec<Intent> {
         let snap = &self.world.snap;
-        let ours = snap.ensemble.status.in_flight.iter().filter(|i| i.epoch == snap.epoch);
+        let ours = snap
+            .ensemble
+            .status
+            .in_flight
+            .iter()
+            .filter(|i| i.epoch == snap.epoch);
         let live = ours.filter(|i| safety::intent_is_live(snap, i));
         live.filter(|i| !snap.memory.cancelled.contains(&i.uid))
             .filter(|i| {
                 let key = (Kind::Pod, i.member.clone());
-                let failed = snap.memory.failures.get(&key).is_some_and(|f| f.retry_at > now);
+                let failed = snap
+                    .memory
+                    .failures
+                    .get(&key)
+                    .is_some_and(|f| f.retry_at > now);
                 !failed && !self.busy.contains(&key)
             })
             .cloned()
@@ -295,7 +400,11 @@ impl Conductor {
 
     fn confirmed(&mut self, now: Time, list: &Value, out: &mut Vec<Output>) {
         let mut fresh = self.world.snap.clone();
-        let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
+        let items = list
+            .get("items")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         if !ensemble_planner::mutants::is_off("live-confirmation") {
             fresh.pods = items
                 .map(PodView::read)
@@ -329,7 +438,9 @@ impl Conductor {
     }
 
     fn done(&mut self, now: Time, id: CallId, outcome: Outcome, out: &mut Vec<Output>) {
-        let Some(Pending { key, purpose }) = self.pending.remove(&id) else { return };
+        let Some(Pending { key, purpose }) = self.pending.remove(&id) else {
+            return;
+        };
         self.busy.remove(&key);
         match outcome {
             Outcome::Done(object) => self.succeeded(now, key, purpose, object, out),
@@ -364,7 +475,11 @@ impl Conductor {
             Purpose::Answer => self.gate.wrote(Kind::Request, version, now),
             Purpose::Status { old, new } => {
                 self.gate.wrote(Kind::Ensemble, version, now);
-                out.extend(events::between(&old, &new).into_iter().map(Output::Happened));
+                out.extend(
+                    events::between(&old, &new)
+                        .into_iter()
+                        .map(Output::Happened),
+                );
             }
             Purpose::Discard { uid } | Purpose::Disrupt { uid } | Purpose::LetGo { uid } => {
                 self.gate.told_to_go(key.0, &uid, now);
@@ -385,11 +500,17 @@ impl Conductor {
                     Some(Check::Refused(failure)) => Some(failure.clone()),
                     _ => None,
                 };
-                let reason = if reason == Reason::CreateRefused { Reason::TemplateRefused } else { reason };
+                let reason = if reason == Reason::CreateRefused {
+                    Reason::TemplateRefused
+                } else {
+                    reason
+                };
                 let mut failure = outcome::failure(before.as_ref(), reason, error.message, now);
                 // A quota or an account may be put right without a change of the template.
                 failure.retry_at = now.plus_ms(if failure.tries < 4 { 5_000 } else { 60_000 });
-                self.memory().checks.insert(revision, Check::Refused(failure));
+                self.memory()
+                    .checks
+                    .insert(revision, Check::Refused(failure));
             }
             Purpose::Disrupt { uid } if gone || reason == Reason::Conflict => {
                 // The pod changed or went since it was read: decide anew.
@@ -403,7 +524,10 @@ impl Conductor {
 
     /// Whether it was done can only be seen.
     fn unknown(&mut self, now: Time, key: Key, purpose: Purpose, message: String) {
-        let writes = !matches!(purpose, Purpose::Look | Purpose::Confirm | Purpose::Check { .. });
+        let writes = !matches!(
+            purpose,
+            Purpose::Look | Purpose::Confirm | Purpose::Check { .. }
+        );
         if writes {
             self.gate.unsure(key.0, now);
         }
@@ -429,7 +553,12 @@ impl Conductor {
         if labelled && (owned || meta.controller.is_none()) {
             // Ours: the watch is about to show it.
             self.memory().taken.remove(&key);
-            return self.fail(now, key, Reason::Conflict, "exists already and is ours".into());
+            return self.fail(
+                now,
+                key,
+                Reason::Conflict,
+                "exists already and is ours".into(),
+            );
         }
         let before = snap.memory.taken.get(&key).map(|t| t.since).unwrap_or(now);
         let waited = (now.0 - before.0).clamp(1_000, 30_000);

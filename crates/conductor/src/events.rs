@@ -24,8 +24,16 @@ pub struct Happening {
 pub fn between(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
     let mut all = Vec::new();
     let known: BTreeSet<&str> = old.in_flight.iter().map(|i| i.uid.as_str()).collect();
-    for intent in new.in_flight.iter().filter(|i| !known.contains(i.uid.as_str())) {
-        let step = new.plan.steps.iter().find(|s| s.member.as_ref() == Some(&intent.member));
+    for intent in new
+        .in_flight
+        .iter()
+        .filter(|i| !known.contains(i.uid.as_str()))
+    {
+        let step = new
+            .plan
+            .steps
+            .iter()
+            .find(|s| s.member.as_ref() == Some(&intent.member));
         let cause = step.map_or("", |s| s.cause.as_str());
         all.push(Happening {
             warning: false,
@@ -41,7 +49,10 @@ pub fn between(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
             warning: false,
             reason: "AllServing".into(),
             action: "Reconcile".into(),
-            note: format!("{} members serve at revision {}", new.summary.ready, new.revision),
+            note: format!(
+                "{} members serve at revision {}",
+                new.summary.ready, new.revision
+            ),
             member: None,
         });
     }
@@ -51,10 +62,17 @@ pub fn between(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
 type Block<'a> = (Reason, Action, Option<&'a str>);
 
 fn blocks(status: &EnsembleStatus) -> impl Iterator<Item = (Block<'_>, &str)> {
-    let steps = status.plan.steps.iter().filter(|s| s.state == StepState::Blocked);
+    let steps = status
+        .plan
+        .steps
+        .iter()
+        .filter(|s| s.state == StepState::Blocked);
     steps.filter_map(|s| {
         let blocker = s.blocker.as_ref()?;
-        Some(((blocker.reason, s.action, s.member.as_deref()), blocker.message.as_str()))
+        Some((
+            (blocker.reason, s.action, s.member.as_deref()),
+            blocker.message.as_str(),
+        ))
     })
 }
 

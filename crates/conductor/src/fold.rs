@@ -70,10 +70,12 @@ impl World {
         match kind {
             Kind::Ensemble => self.present = false,
             Kind::Pod => {
-                snap.pods.retain(|n, p| n != name || p.meta.pin.uid != pin.uid);
+                snap.pods
+                    .retain(|n, p| n != name || p.meta.pin.uid != pin.uid);
             }
             Kind::Claim => {
-                snap.claims.retain(|n, c| n != name || c.meta.pin.uid != pin.uid);
+                snap.claims
+                    .retain(|n, c| n != name || c.meta.pin.uid != pin.uid);
             }
             Kind::Revision => drop(snap.revisions.remove(name)),
             Kind::Service => drop(snap.services.remove(name)),
@@ -118,7 +120,28 @@ impl World {
         let snap = &mut self.snap;
         snap.now = now;
         let memory = Arc::make_mut(&mut snap.memory);
-        forget_gone_pods(memory, &snap.pods.values().map(|p| p.meta.pin.uid.as_str()).collect());
+        forget_gone_pods(
+            memory,
+            &snap
+                .pods
+                .values()
+                .map(|p| p.meta.pin.uid.as_str())
+                .collect(),
+        );
+        // Once a refused intent is cleared, its pod may be asked for again.
+        let stored = &snap.ensemble.status.in_flight;
+        memory
+            .cancelled
+            .retain(|uid| stored.iter().any(|i| i.uid == *uid));
+        // A refused intent is remembered until it is cleared from the status; a later one for the
+        // same pod is another.
+        let stored = &snap.ensemble.status.in_flight;
+        memory.cancelled.retain(|uid| stored.iter().any(|i| i.uid == *uid));
+        for intent in &snap.ensemble.status.in_flight {
+            if intent.epoch != snap.epoch && !memory.foreign_since.contains_key(&intent.uid) {
+                memory.foreign_since.insert(intent.uid.clone(), now);
+            }
+        }
         let mut anyone_ready = false;
         for pod in snap.pods.values() {
             anyone_ready |= pod.ready;
@@ -131,21 +154,38 @@ impl World {
         }
         let known = |node: &str| snap.nodes.as_ref().is_none_or(|n| n.contains_key(node));
         let bound: BTreeSet<&str> = snap.pods.values().map(|p| p.node.as_str()).collect();
-        memory.node_missing_since.retain(|n, _| bound.contains(n.as_str()) && !known(n));
+        memory
+            .node_missing_since
+            .retain(|n, _| bound.contains(n.as_str()) && !known(n));
         for node in bound.into_iter().filter(|n| !n.is_empty() && !known(n)) {
-            memory.node_missing_since.entry(node.to_owned()).or_insert(now);
+            memory
+                .node_missing_since
+                .entry(node.to_owned())
+                .or_insert(now);
         }
-        memory.checks.retain(|name, _| snap.revisions.contains_key(name));
-        memory.pulled.retain(|(revision, _)| snap.revisions.contains_key(revision));
+        memory
+            .checks
+            .retain(|name, _| snap.revisions.contains_key(name));
+        memory
+            .pulled
+            .retain(|(revision, _)| snap.revisions.contains_key(revision));
     }
 }
 
 fn forget_gone_pods(memory: &mut Memory, uids: &BTreeSet<&str>) {
-    memory.ready_since.retain(|uid, _| uids.contains(uid.as_str()));
-    memory.unready_since.retain(|uid, _| uids.contains(uid.as_str()));
-    memory.leaving_since.retain(|uid, _| uids.contains(uid.as_str()));
+    memory
+        .ready_since
+        .retain(|uid, _| uids.contains(uid.as_str()));
+    memory
+        .unready_since
+        .retain(|uid, _| uids.contains(uid.as_str()));
+    memory
+        .leaving_since
+        .retain(|uid, _| uids.contains(uid.as_str()));
     memory.once_ready.retain(|uid| uids.contains(uid.as_str()));
-    memory.cancelled.retain(|uid| uids.contains(uid.as_str()));
+    memory
+        .foreign_since
+        .retain(|uid, _| uids.contains(uid.as_str()));
 }
 
 fn remember_pod(memory: &mut Memory, pod: &PodView, now: Time) {
@@ -166,6 +206,8 @@ fn remember_pod(memory: &mut Memory, pod: &PodView, now: Time) {
         memory.leaving_since.insert(uid.clone(), now);
     }
     if pod.meta.label(labels::PURPOSE) == labels::PREFETCH && pull_state(pod) == Pull::Pulled {
-        memory.pulled.insert((pod.revision().to_owned(), pod.node.clone()));
+        memory
+            .pulled
+            .insert((pod.revision().to_owned(), pod.node.clone()));
     }
 }

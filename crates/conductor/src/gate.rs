@@ -93,7 +93,11 @@ impl Gate {
         if ensemble_planner::mutants::is_off("read-your-writes") {
             return Vec::new();
         }
-        self.lanes.iter().filter(|(_, l)| l.behind()).map(|(k, _)| *k).collect()
+        self.lanes
+            .iter()
+            .filter(|(_, l)| l.behind())
+            .map(|(k, _)| *k)
+            .collect()
     }
 
     /// Kinds to list again now: those of which nobody knows, and those that are overdue. Each is
@@ -113,13 +117,18 @@ impl Gate {
 
     /// Whether some kind has been behind for longer than is usual.
     pub fn overdue(&self, now: Time) -> bool {
-        self.lanes.values().any(|l| l.since.is_some_and(|s| s.plus_ms(PATIENCE_MS) <= now))
+        self.lanes
+            .values()
+            .any(|l| l.since.is_some_and(|s| s.plus_ms(PATIENCE_MS) <= now))
     }
 
     /// When a kind becomes overdue, or is to be listed again.
     pub fn wake_at(&self) -> Option<Time> {
         let lanes = self.lanes.values().filter(|l| l.behind());
-        lanes.filter_map(|l| l.asked.or(l.since)).map(|t| t.plus_ms(PATIENCE_MS)).min()
+        lanes
+            .filter_map(|l| l.asked.or(l.since))
+            .map(|t| t.plus_ms(PATIENCE_MS))
+            .min()
     }
 }
 

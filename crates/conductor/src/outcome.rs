@@ -12,7 +12,9 @@ pub fn classify(error: &ApiError) -> Reason {
         403 if message.contains("exceeded quota") || message.contains("limitrange") => {
             Reason::QuotaExceeded
         }
-        403 if message.contains("failed quota") || message.contains("maximum") => Reason::QuotaExceeded,
+        403 if message.contains("failed quota") || message.contains("maximum") => {
+            Reason::QuotaExceeded
+        }
         403 if message.contains("serviceaccount") && message.contains("not found") => {
             Reason::ServiceAccountMissing
         }
@@ -39,12 +41,20 @@ const CONFLICT_PAUSE_MS: i64 = 250;
 /// One more failure after those before.
 pub fn failure(before: Option<&Failure>, reason: Reason, message: String, now: Time) -> Failure {
     let tries = before.map_or(1, |f| f.tries + 1);
-    let since = before.filter(|f| f.reason == reason).map_or(now, |f| f.since);
+    let since = before
+        .filter(|f| f.reason == reason)
+        .map_or(now, |f| f.since);
     let pause = match reason {
         Reason::Conflict => CONFLICT_PAUSE_MS,
         _ => pause_ms(tries).min(60_000),
     };
-    Failure { reason, message, since, tries, retry_at: now.plus_ms(pause) }
+    Failure {
+        reason,
+        message,
+        since,
+        tries,
+        retry_at: now.plus_ms(pause),
+    }
 }
 
 #[cfg(test)]
@@ -52,7 +62,11 @@ mod tests {
     use super::*;
 
     fn error(code: u16, reason: &str, message: &str) -> ApiError {
-        ApiError { code, reason: reason.into(), message: message.into() }
+        ApiError {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 
     #[test]
@@ -63,10 +77,19 @@ mod tests {
         let budget = "Cannot evict pod as it would violate the pod's disruption budget.";
         let cases = [
             (error(403, "Forbidden", quota), Reason::QuotaExceeded),
-            (error(403, "Forbidden", account), Reason::ServiceAccountMissing),
+            (
+                error(403, "Forbidden", account),
+                Reason::ServiceAccountMissing,
+            ),
             (error(403, "Forbidden", rights), Reason::ApiRefused),
-            (error(429, "TooManyRequests", budget), Reason::EvictionRefused),
-            (error(429, "TooManyRequests", "slow down"), Reason::ApiFailing),
+            (
+                error(429, "TooManyRequests", budget),
+                Reason::EvictionRefused,
+            ),
+            (
+                error(429, "TooManyRequests", "slow down"),
+                Reason::ApiFailing,
+            ),
             (error(409, "AlreadyExists", ""), Reason::NameTaken),
             (error(409, "Conflict", ""), Reason::Conflict),
             (error(422, "Invalid", "spec.x: no"), Reason::CreateRefused),

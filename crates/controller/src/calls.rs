@@ -17,7 +17,11 @@ pub async fn send(client: &Client, call: &ApiCall) -> Outcome {
         Ok(request) => request,
         Err(error) => {
             let message = format!("cannot be asked: {error}");
-            return Outcome::Refused(ApiError { code: 400, reason: "BadRequest".into(), message });
+            return Outcome::Refused(ApiError {
+                code: 400,
+                reason: "BadRequest".into(),
+                message,
+            });
         }
     };
     match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
@@ -35,7 +39,10 @@ pub async fn send(client: &Client, call: &ApiCall) -> Outcome {
 /// A refused eviction says which budget only in its causes.
 fn describe(status: &kube::core::Status) -> String {
     let causes = status.details.iter().flat_map(|d| &d.causes);
-    let causes: Vec<&str> = causes.map(|c| c.message.as_str()).filter(|m| !m.is_empty()).collect();
+    let causes: Vec<&str> = causes
+        .map(|c| c.message.as_str())
+        .filter(|m| !m.is_empty())
+        .collect();
     if status.code == 429 && !causes.is_empty() {
         return format!("{} {}", status.message, causes.join("; "));
     }
@@ -60,11 +67,23 @@ fn request(call: &ApiCall) -> Result<Request<Vec<u8>>, http::Error> {
         Verb::Get => (Method::GET, object, JSON),
         Verb::List => {
             let selector = call.selector().replace('/', "%2F").replace('=', "%3D");
-            (Method::GET, format!("{collection}?labelSelector={selector}"), JSON)
+            (
+                Method::GET,
+                format!("{collection}?labelSelector={selector}"),
+                JSON,
+            )
         }
     };
-    let body = if call.body().is_null() { Vec::new() } else { call.body().to_string().into_bytes() };
-    Request::builder().method(method).uri(uri).header("content-type", content).body(body)
+    let body = if call.body().is_null() {
+        Vec::new()
+    } else {
+        call.body().to_string().into_bytes()
+    };
+    Request::builder()
+        .method(method)
+        .uri(uri)
+        .header("content-type", content)
+        .body(body)
 }
 
 const JSON: &str = "application/json";

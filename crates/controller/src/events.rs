@@ -26,13 +26,22 @@ pub struct Announcer {
 
 impl Announcer {
     pub fn new(client: Client, instance: Option<String>) -> Self {
-        let reporter = Reporter { controller: "ensemble.dev/controller".into(), instance };
-        Self { recorder: Recorder::new(client, reporter), buckets: BTreeMap::new() }
+        let reporter = Reporter {
+            controller: "ensemble.dev/controller".into(),
+            instance,
+        };
+        Self {
+            recorder: Recorder::new(client, reporter),
+            buckets: BTreeMap::new(),
+        }
     }
 
     fn may_speak(&mut self, key: &EnsembleKey) -> bool {
         let now = Instant::now();
-        let fresh = || Bucket { tokens: BURST, at: now };
+        let fresh = || Bucket {
+            tokens: BURST,
+            at: now,
+        };
         let bucket = self.buckets.entry(key.clone()).or_insert_with(fresh);
         let earned = now.duration_since(bucket.at).as_secs_f64() / SECONDS_EACH;
         bucket.tokens = (bucket.tokens + earned).min(BURST);
@@ -49,18 +58,25 @@ impl Announcer {
         if !self.may_speak(key) {
             return;
         }
-        let reference = |api_version: String, kind: &str, name: &str, uid: Option<String>| ObjectReference {
-            api_version: Some(api_version),
-            kind: Some(kind.into()),
-            name: Some(name.into()),
-            namespace: Some(key.0.clone()),
-            uid,
-            ..ObjectReference::default()
-        };
+        let reference =
+            |api_version: String, kind: &str, name: &str, uid: Option<String>| ObjectReference {
+                api_version: Some(api_version),
+                kind: Some(kind.into()),
+                name: Some(name.into()),
+                namespace: Some(key.0.clone()),
+                uid,
+                ..ObjectReference::default()
+            };
         let regarding = reference(format!("{GROUP}/{VERSION}"), "Ensemble", &key.1, Some(uid));
-        let related = happening.member.map(|m| reference("v1".into(), "Pod", &m, None));
+        let related = happening
+            .member
+            .map(|m| reference("v1".into(), "Pod", &m, None));
         let event = Event {
-            type_: if happening.warning { EventType::Warning } else { EventType::Normal },
+            type_: if happening.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
+            },
             reason: happening.reason,
             note: Some(happening.note.chars().take(1000).collect()),
             action: happening.action,

@@ -96,7 +96,11 @@ impl Lease {
                 Ok(Ok(Attempt::Follows)) => self.step_down(&tell).await,
                 Ok(Err(Trouble::WentBack(before, now))) => {
                     self.step_down(&tell).await;
-                    return Err(ControllerError::WentBack { lease: self.name, before, now });
+                    return Err(ControllerError::WentBack {
+                        lease: self.name,
+                        before,
+                        now,
+                    });
                 }
                 Ok(Err(Trouble::Api(error))) => {
                     tracing::warn!(lease = %self.name, %error, "cannot renew the Lease");
@@ -150,7 +154,9 @@ impl Lease {
     fn expired(&mut self, version: &str, spec: &LeaseSpec) -> bool {
         let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15);
         match &self.seen {
-            Some((seen, since)) if seen == version => since.elapsed() >= Duration::from_secs(seconds),
+            Some((seen, since)) if seen == version => {
+                since.elapsed() >= Duration::from_secs(seconds)
+            }
             _ => {
                 self.seen = Some((version.to_owned(), Instant::now()));
                 false
@@ -159,7 +165,11 @@ impl Lease {
     }
 
     fn note_version(&mut self, lease: &LeaseObject) -> Result<(), Trouble> {
-        let version = lease.metadata.resource_version.as_deref().and_then(|v| v.parse().ok());
+        let version = lease
+            .metadata
+            .resource_version
+            .as_deref()
+            .and_then(|v| v.parse().ok());
         let now = version.unwrap_or(self.version);
         if now < self.version {
             return Err(Trouble::WentBack(self.version, now));
@@ -180,15 +190,22 @@ impl Lease {
         }
     }
 
+    /// A Lease that somebody deleted must not take epochs back: a new one begins at the number of
+    /// minutes since 2020, which no count of transitions overtakes.
     async fn create(&mut self) -> Result<Attempt, Trouble> {
+        let minutes = (jiff::Timestamp::now().as_second() - 1_577_836_800) / 60;
+        let first = i32::try_from(minutes.max(1)).unwrap_or(i32::MAX);
         let lease = LeaseObject {
-            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
-            spec: Some(self.spec(1)),
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(self.spec(first)),
         };
         match self.api.create(&PostParams::default(), &lease).await {
             Ok(created) => {
                 self.note_version(&created)?;
-                Ok(Attempt::Leads(1))
+                Ok(Attempt::Leads(i64::from(first)))
             }
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Follows),
             Err(error) => Err(error.into()),
@@ -203,7 +220,11 @@ impl Lease {
             spec.acquire_time = acquired;
         }
         lease.spec = Some(spec);
-        match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+        match self
+            .api
+            .replace(&self.name, &PostParams::default(), &lease)
+            .await
+        {
             Ok(stored) => {
                 self.note_version(&stored)?;
                 Ok(Attempt::Leads(i64::from(transitions)))
@@ -221,11 +242,17 @@ impl Lease {
         if !leads {
             return;
         }
-        let Ok(mut lease) = self.api.get(&self.name).await else { return };
+        let Ok(mut lease) = self.api.get(&self.name).await else {
+            return;
+        };
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_ref() == Some(&self.identity) {
             spec.holder_identity = None;
-            if let Err(error) = self.api.replace(&self.name, &PostParams::default(), &lease).await {
+            if let Err(error) = self
+                .api
+                .replace(&self.name, &PostParams::default(), &lease)
+                .await
+            {
                 tracing::warn!(%error, "the lead was not handed over; it expires by itself");
             }
         }

@@ -68,23 +68,56 @@ impl Metrics {
     }
 
     fn register(&self) {
-        let Ok(mut r) = self.registry.lock() else { return };
+        let Ok(mut r) = self.registry.lock() else {
+            return;
+        };
         let tolerance = "How many more members may be lost now";
-        r.register("ensemble_failure_tolerance", tolerance, self.tolerance.clone());
+        r.register(
+            "ensemble_failure_tolerance",
+            tolerance,
+            self.tolerance.clone(),
+        );
         let blocked = "Seconds since the plan waits, by reason";
         r.register("ensemble_blocked_seconds", blocked, self.blocked.clone());
-        r.register("ensemble_api_calls", "Calls to the API server", self.calls.clone());
-        r.register("ensemble_plan_seconds", "Time of one plan", self.plan_seconds.clone());
-        r.register("ensemble_ensembles", "Ensembles looked after", self.ensembles.clone());
-        r.register("ensemble_leading", "Whether this controller leads", self.leading.clone());
-        r.register("ensemble_calls_waiting", "Calls that wait", self.calls_waiting.clone());
+        r.register(
+            "ensemble_api_calls",
+            "Calls to the API server",
+            self.calls.clone(),
+        );
+        r.register(
+            "ensemble_plan_seconds",
+            "Time of one plan",
+            self.plan_seconds.clone(),
+        );
+        r.register(
+            "ensemble_ensembles",
+            "Ensembles looked after",
+            self.ensembles.clone(),
+        );
+        r.register(
+            "ensemble_leading",
+            "Whether this controller leads",
+            self.leading.clone(),
+        );
+        r.register(
+            "ensemble_calls_waiting",
+            "Calls that wait",
+            self.calls_waiting.clone(),
+        );
     }
 
     /// What a plan says of an ensemble.
     pub fn report(&self, key: &EnsembleKey, report: &Report, now: Time) {
-        let labels = EnsembleLabels { namespace: key.0.clone(), ensemble: key.1.clone() };
-        self.tolerance.get_or_create(&labels).set(i64::from(report.tolerance));
-        let Ok(mut waits) = self.waits.lock() else { return };
+        let labels = EnsembleLabels {
+            namespace: key.0.clone(),
+            ensemble: key.1.clone(),
+        };
+        self.tolerance
+            .get_or_create(&labels)
+            .set(i64::from(report.tolerance));
+        let Ok(mut waits) = self.waits.lock() else {
+            return;
+        };
         match report.first_blocked() {
             None => drop(waits.remove(key)),
             Some((step, blocker)) => {
@@ -96,7 +129,10 @@ impl Metrics {
 
     /// An ensemble is gone.
     pub fn forget(&self, key: &EnsembleKey) {
-        let labels = EnsembleLabels { namespace: key.0.clone(), ensemble: key.1.clone() };
+        let labels = EnsembleLabels {
+            namespace: key.0.clone(),
+            ensemble: key.1.clone(),
+        };
         self.tolerance.remove(&labels);
         if let Ok(mut waits) = self.waits.lock() {
             waits.remove(key);
@@ -116,7 +152,13 @@ impl Metrics {
             Verb::Get => "get",
             Verb::List => "list",
         };
-        self.calls.get_or_create(&CallLabels { verb, kind, code: code.into() }).inc();
+        self.calls
+            .get_or_create(&CallLabels {
+                verb,
+                kind,
+                code: code.into(),
+            })
+            .inc();
     }
 
     /// As Prometheus reads it.
@@ -125,8 +167,14 @@ impl Metrics {
         if let Ok(waits) = self.waits.lock() {
             for (key, (reason, since)) in waits.iter() {
                 let (namespace, ensemble) = key.clone();
-                let labels = BlockedLabels { namespace, ensemble, reason: reason.clone() };
-                self.blocked.get_or_create(&labels).set((now.0 - since.0).max(0) / 1000);
+                let labels = BlockedLabels {
+                    namespace,
+                    ensemble,
+                    reason: reason.clone(),
+                };
+                self.blocked
+                    .get_or_create(&labels)
+                    .set((now.0 - since.0).max(0) / 1000);
             }
         }
         let mut text = String::new();

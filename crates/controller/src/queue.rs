@@ -26,7 +26,12 @@ pub struct Queue {
 
 impl Queue {
     pub fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), running: 0, lines: BTreeMap::new(), turn: VecDeque::new() }
+        Self {
+            limit: limit.max(1),
+            running: 0,
+            lines: BTreeMap::new(),
+            turn: VecDeque::new(),
+        }
     }
 
     /// How many calls wait.
@@ -54,8 +59,12 @@ impl Queue {
         }
         for _ in 0..self.turn.len() {
             let key = self.turn.pop_front()?;
-            let Some(line) = self.lines.get_mut(&key) else { continue };
-            let next = (line.running < PER_ENSEMBLE).then(|| line.waiting.pop_front()).flatten();
+            let Some(line) = self.lines.get_mut(&key) else {
+                continue;
+            };
+            let next = (line.running < PER_ENSEMBLE)
+                .then(|| line.waiting.pop_front())
+                .flatten();
             if !line.waiting.is_empty() {
                 self.turn.push_back(key.clone());
             }
@@ -71,7 +80,9 @@ impl Queue {
     /// A call has ended.
     pub fn finished(&mut self, key: &EnsembleKey) {
         self.running = self.running.saturating_sub(1);
-        let Some(line) = self.lines.get_mut(key) else { return };
+        let Some(line) = self.lines.get_mut(key) else {
+            return;
+        };
         line.running = line.running.saturating_sub(1);
         if line.running == 0 && line.waiting.is_empty() {
             self.lines.remove(key);

@@ -6,15 +6,28 @@ use kube::api::{ApiResource, GroupVersionKind};
 /// Group, version, kind and plural.
 fn parts(kind: Kind) -> (&'static str, &'static str, &'static str, &'static str) {
     match kind {
-        Kind::Ensemble => (ensemble_api::GROUP, ensemble_api::VERSION, "Ensemble", "ensembles"),
-        Kind::Request => {
-            (ensemble_api::GROUP, ensemble_api::VERSION, "EnsembleRequest", "ensemblerequests")
-        }
+        Kind::Ensemble => (
+            ensemble_api::GROUP,
+            ensemble_api::VERSION,
+            "Ensemble",
+            "ensembles",
+        ),
+        Kind::Request => (
+            ensemble_api::GROUP,
+            ensemble_api::VERSION,
+            "EnsembleRequest",
+            "ensemblerequests",
+        ),
         Kind::Pod => ("", "v1", "Pod", "pods"),
         Kind::Claim => ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
         Kind::Revision => ("apps", "v1", "ControllerRevision", "controllerrevisions"),
         Kind::Service => ("", "v1", "Service", "services"),
-        Kind::Budget => ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+        Kind::Budget => (
+            "policy",
+            "v1",
+            "PodDisruptionBudget",
+            "poddisruptionbudgets",
+        ),
         Kind::Node => ("", "v1", "Node", "nodes"),
     }
 }
@@ -28,7 +41,11 @@ pub fn api_resource(kind: Kind) -> ApiResource {
 /// The path of a collection in a namespace.
 pub fn collection(kind: Kind, namespace: &str) -> String {
     let (group, version, _, plural) = parts(kind);
-    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let root = if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    };
     format!("{root}/namespaces/{namespace}/{plural}")
 }
 

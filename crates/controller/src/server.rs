@@ -32,16 +32,22 @@ pub async fn serve(
     metrics: Arc<Metrics>,
     stopping: watch::Receiver<bool>,
 ) -> Result<Server, ControllerError> {
-    let Some(address) = address else { return Ok(Server(None)) };
+    let Some(address) = address else {
+        return Ok(Server(None));
+    };
     let listener = TcpListener::bind(address).await;
     let listener = listener.map_err(|source| ControllerError::Listen { address, source })?;
     tracing::info!(%address, "serving /healthz, /readyz and /metrics");
-    Ok(Server(Some(tokio::spawn(accept(listener, metrics, stopping)))))
+    Ok(Server(Some(tokio::spawn(accept(
+        listener, metrics, stopping,
+    )))))
 }
 
 async fn accept(listener: TcpListener, metrics: Arc<Metrics>, stopping: watch::Receiver<bool>) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            continue;
+        };
         let (metrics, stopping) = (metrics.clone(), stopping.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request: Request<Incoming>| {
@@ -49,7 +55,9 @@ async fn accept(listener: TcpListener, metrics: Arc<Metrics>, stopping: watch::R
                 async move { Ok::<_, Infallible>(response) }
             });
             // A client that goes away in the middle is its own affair.
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         });
     }
 }
@@ -60,9 +68,15 @@ fn answer(path: &str, metrics: &Metrics, stopping: bool) -> Response<Full<Bytes>
         "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
         "/readyz" if stopping => (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
         "/readyz" if metrics.ready.get() == 1 => (StatusCode::OK, "ok\n".to_owned()),
-        "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "not everything was listed yet\n".to_owned()),
+        "/readyz" => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not everything was listed yet\n".to_owned(),
+        ),
         "/metrics" => (StatusCode::OK, metrics.text(now)),
-        _ => (StatusCode::NOT_FOUND, "try /healthz, /readyz or /metrics\n".to_owned()),
+        _ => (
+            StatusCode::NOT_FOUND,
+            "try /healthz, /readyz or /metrics\n".to_owned(),
+        ),
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = code;

@@ -60,7 +60,10 @@ fn now() -> Time {
 }
 
 fn text<'a>(object: &'a Value, path: &str) -> &'a str {
-    object.pointer(path).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(path)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Which ensemble an object belongs to.
@@ -68,7 +71,11 @@ fn key_of(kind: Kind, object: &Value) -> Option<EnsembleKey> {
     let name = match kind {
         Kind::Ensemble => text(object, "/metadata/name"),
         Kind::Request => text(object, "/spec/ensemble"),
-        _ => object.get("metadata")?.get("labels")?.get(labels::ENSEMBLE)?.as_str()?,
+        _ => object
+            .get("metadata")?
+            .get("labels")?
+            .get(labels::ENSEMBLE)?
+            .as_str()?,
     };
     let namespace = text(object, "/metadata/namespace");
     (!name.is_empty()).then(|| (namespace.to_owned(), name.to_owned()))
@@ -104,7 +111,11 @@ impl Stage {
     }
 
     /// Runs until told to stop; then calls under way are awaited.
-    pub async fn run(mut self, mut told: mpsc::Receiver<Message>, mut stopping: watch::Receiver<bool>) {
+    pub async fn run(
+        mut self,
+        mut told: mpsc::Receiver<Message>,
+        mut stopping: watch::Receiver<bool>,
+    ) {
         let mut batch = Vec::new();
         loop {
             let pause = self.pause();
@@ -131,7 +142,12 @@ impl Stage {
     }
 
     fn pause(&self) -> Duration {
-        let at = self.wakes.values().min().copied().unwrap_or(now().plus_seconds(60));
+        let at = self
+            .wakes
+            .values()
+            .min()
+            .copied()
+            .unwrap_or(now().plus_seconds(60));
         Duration::from_millis(u64::try_from(at.0 - now().0).unwrap_or(0))
     }
 
@@ -162,7 +178,10 @@ impl Stage {
 
     /// Whether everything was listed once.
     fn ready(&self) -> bool {
-        WATCHED.iter().chain([&Kind::Node]).all(|kind| self.listed.contains(kind))
+        WATCHED
+            .iter()
+            .chain([&Kind::Node])
+            .all(|kind| self.listed.contains(kind))
     }
 
     fn drop_queue(&mut self) {
@@ -208,31 +227,50 @@ impl Stage {
 
     fn take_budget(&mut self, news: News) {
         let place = |object: &Value| {
-            (text(object, "/metadata/namespace").to_owned(), text(object, "/metadata/name").to_owned())
+            (
+                text(object, "/metadata/namespace").to_owned(),
+                text(object, "/metadata/name").to_owned(),
+            )
         };
         let namespaces: BTreeSet<String> = match news {
             News::Applied(object) => {
                 let (namespace, name) = place(&object);
-                self.budgets.entry(namespace.clone()).or_default().insert(name, object);
+                self.budgets
+                    .entry(namespace.clone())
+                    .or_default()
+                    .insert(name, object);
                 BTreeSet::from([namespace])
             }
             News::Deleted(object) => {
                 let (namespace, name) = place(&object);
-                self.budgets.entry(namespace.clone()).or_default().remove(&name);
+                self.budgets
+                    .entry(namespace.clone())
+                    .or_default()
+                    .remove(&name);
                 BTreeSet::from([namespace])
             }
             News::Listed(objects) => {
                 self.budgets.clear();
                 for object in objects {
                     let (namespace, name) = place(&object);
-                    self.budgets.entry(namespace).or_default().insert(name, object);
+                    self.budgets
+                        .entry(namespace)
+                        .or_default()
+                        .insert(name, object);
                 }
                 self.listed.insert(Kind::Budget);
-                self.conductors.keys().map(|(namespace, _)| namespace.clone()).collect()
+                self.conductors
+                    .keys()
+                    .map(|(namespace, _)| namespace.clone())
+                    .collect()
             }
         };
-        let keys: Vec<EnsembleKey> =
-            self.conductors.keys().filter(|(ns, _)| namespaces.contains(ns)).cloned().collect();
+        let keys: Vec<EnsembleKey> = self
+            .conductors
+            .keys()
+            .filter(|(ns, _)| namespaces.contains(ns))
+            .cloned()
+            .collect();
         for key in keys {
             let input = Input::Listed(Kind::Budget, self.budgets_of(&key.0));
             self.tell_one(&key, input);
@@ -240,7 +278,10 @@ impl Stage {
     }
 
     fn budgets_of(&self, namespace: &str) -> Vec<Arc<Value>> {
-        self.budgets.get(namespace).map(|b| b.values().cloned().collect()).unwrap_or_default()
+        self.budgets
+            .get(namespace)
+            .map(|b| b.values().cloned().collect())
+            .unwrap_or_default()
     }
 
     fn take_node(&mut self, news: News) {
@@ -250,7 +291,10 @@ impl Stage {
             News::Applied(object) => drop(nodes.insert(name(&object), NodeView::read(&object))),
             News::Deleted(object) => drop(nodes.remove(&name(&object))),
             News::Listed(objects) => {
-                *nodes = objects.iter().map(|o| (name(o), NodeView::read(o))).collect();
+                *nodes = objects
+                    .iter()
+                    .map(|o| (name(o), NodeView::read(o)))
+                    .collect();
                 self.nodes_unreadable = false;
                 self.listed.insert(Kind::Node);
             }
@@ -268,11 +312,14 @@ impl Stage {
         if self.conductors.contains_key(key) {
             return;
         }
-        self.conductors.insert(key.clone(), Conductor::new(&key.0, &key.1));
+        self.conductors
+            .insert(key.clone(), Conductor::new(&key.0, &key.1));
         let listed: Vec<Kind> = self.listed.iter().copied().collect();
         for kind in listed {
             let input = match kind {
-                Kind::Node => Input::Nodes(self.nodes_told.clone().filter(|_| !self.nodes_unreadable)),
+                Kind::Node => {
+                    Input::Nodes(self.nodes_told.clone().filter(|_| !self.nodes_unreadable))
+                }
                 Kind::Budget => Input::Listed(kind, self.budgets_of(&key.0)),
                 _ => Input::Listed(kind, Vec::new()),
             };
@@ -300,7 +347,11 @@ impl Stage {
 
     fn wake_up(&mut self) {
         let now = now();
-        let due = self.wakes.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone());
+        let due = self
+            .wakes
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(key, _)| key.clone());
         self.touched.extend(due.collect::<Vec<_>>());
         self.wakes.retain(|_, at| *at > now);
     }
@@ -312,10 +363,14 @@ impl Stage {
         }
         for key in std::mem::take(&mut self.touched) {
             let mut out = Vec::new();
-            let Some(conductor) = self.conductors.get_mut(&key) else { continue };
+            let Some(conductor) = self.conductors.get_mut(&key) else {
+                continue;
+            };
             let started = std::time::Instant::now();
             conductor.act(now(), &mut out);
-            self.metrics.plan_seconds.observe(started.elapsed().as_secs_f64());
+            self.metrics
+                .plan_seconds
+                .observe(started.elapsed().as_secs_f64());
             let over = !conductor.present();
             self.handle(&key, out);
             if over {
@@ -351,8 +406,12 @@ impl Stage {
                     self.metrics.report(key, &report, now());
                 }
                 Output::Happened(happening) => {
-                    let uid = self.conductors.get(key).map(|c| c.snapshot().ensemble.uid().to_owned());
-                    self.announcer.announce(key, uid.unwrap_or_default(), happening);
+                    let uid = self
+                        .conductors
+                        .get(key)
+                        .map(|c| c.snapshot().ensemble.uid().to_owned());
+                    self.announcer
+                        .announce(key, uid.unwrap_or_default(), happening);
                 }
             }
         }
@@ -386,5 +445,9 @@ impl Stage {
 
 fn not_leading() -> ApiError {
     let message = "not sent: this controller does not lead".into();
-    ApiError { code: 503, reason: "NotLeading".into(), message }
+    ApiError {
+        code: 503,
+        reason: "NotLeading".into(),
+        message,
+    }
 }

@@ -1,7 +1,7 @@
 //! Shared watches: one a kind, selected by our label where that is possible.
 
-use crate::{Options, resources};
 use crate::stage::{Message, News};
+use crate::{Options, resources};
 use ensemble_api::labels;
 use ensemble_conductor::Kind;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
@@ -35,7 +35,10 @@ const KINDS: [Kind; 8] = [
 impl Watches {
     /// Starts them all.
     pub fn start(client: &Client, options: &Options, tell: &mpsc::Sender<Message>) -> Self {
-        let mut watches = Self { again: BTreeMap::new(), tasks: Vec::new() };
+        let mut watches = Self {
+            again: BTreeMap::new(),
+            tasks: Vec::new(),
+        };
         for kind in KINDS {
             if kind == Kind::Node && !options.nodes {
                 let tell = tell.clone();
@@ -52,7 +55,9 @@ impl Watches {
                 let namespace = options.namespace.clone().filter(|_| kind != Kind::Node);
                 move || stream(kind, client.clone(), namespace.as_deref())
             };
-            watches.tasks.push(tokio::spawn(follow(kind, fresh, again, tell)));
+            watches
+                .tasks
+                .push(tokio::spawn(follow(kind, fresh, again, tell)));
         }
         watches
     }
@@ -72,7 +77,10 @@ impl Drop for Watches {
 }
 
 fn labelled(kind: Kind) -> bool {
-    matches!(kind, Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service)
+    matches!(
+        kind,
+        Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service
+    )
 }
 
 type Events = BoxStream<'static, watcher::Result<watcher::Event<Arc<Value>>>>;
@@ -89,14 +97,20 @@ fn stream(kind: Kind, client: Client, namespace: Option<&str>) -> Events {
             Some(namespace) => Api::namespaced(client, namespace),
             None => Api::all(client),
         };
-        return watcher(api, config).default_backoff().map_ok(|e| convert(e, plain)).boxed();
+        return watcher(api, config)
+            .default_backoff()
+            .map_ok(|e| convert(e, plain))
+            .boxed();
     }
     let resource = resources::api_resource(kind);
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };
-    watcher(api, config).default_backoff().map_ok(|e| convert(e, plain)).boxed()
+    watcher(api, config)
+        .default_backoff()
+        .map_ok(|e| convert(e, plain))
+        .boxed()
 }
 
 fn convert<K>(

@@ -54,6 +54,11 @@ impl LedgerState {
                 ledger.next = ledger.next.max(ordinal + 1);
             }
         }
+        if lost && snap.ensemble.meta.annotations.contains_key(labels::BORN) {
+            // Whoever is asked for may have been born, also if nothing of it is left.
+            ledger.next = ledger.next.max(snap.replicas());
+            ledger.born.extend(0..ledger.next);
+        }
         ledger
     }
 

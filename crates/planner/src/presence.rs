@@ -113,6 +113,9 @@ fn proof_of_down(snap: &Snapshot, pod: &PodView) -> Option<ProofOfDown> {
 
 /// A node that is missing from our view may only be newer than it. After a while it is gone.
 fn node_gone(snap: &Snapshot, node: &str) -> Option<ProofOfDown> {
+    if crate::mutants::is_off("node-gone-after-a-while") {
+        return Some(ProofOfDown::NodeGone);
+    }
     let since = snap.memory.node_missing_since.get(node)?;
     (since.plus_seconds(NODE_GONE_AFTER_SECONDS) <= snap.now).then_some(ProofOfDown::NodeGone)
 }

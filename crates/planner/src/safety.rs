@@ -135,7 +135,8 @@ impl<'s> Safety<'s> {
             .in_flight
             .iter()
             .filter(|i| Some(*i) != own);
-        let live = stored.filter(|i| intent_is_live(snap, i));
+        let counts = !crate::mutants::is_off("budget-counts-intents");
+        let live = stored.filter(|i| counts && intent_is_live(snap, i));
         let in_flight: BTreeSet<String> = live.map(|i| i.member.clone()).collect();
         let replicas = snap.replicas();
         let unavailable = (0..replicas).filter(|ordinal| {
@@ -159,10 +160,14 @@ impl<'s> Safety<'s> {
         self.snap.ensemble.spec.rollout.max_unavailable
     }
 
+    fn unavailable_count(&self) -> u32 {
+        u32::try_from(self.unavailable.len()).unwrap_or(u32::MAX)
+    }
+
     /// How many more members may be lost now before more than the budget are unavailable.
     pub fn tolerance(&self) -> u32 {
-        let used = u32::try_from(self.unavailable.len()).unwrap_or(u32::MAX);
-        self.budget().min(self.snap.replicas()).saturating_sub(used)
+        let most = self.budget().min(self.snap.replicas());
+        most.saturating_sub(self.unavailable_count())
     }
 
     /// Consent to disrupt a member, which the next question is then judged with.
@@ -186,10 +191,17 @@ impl<'s> Safety<'s> {
 
     /// All rules, in order; the pod and how it may be disrupted if all of them hold.
     fn judge(&self, ordinal: u32, method: Method) -> Result<(Pinned, How), Refusal> {
+        let on = |rule: &str| !crate::mutants::is_off(rule);
         let pod = self.identity_known(ordinal)?;
-        self.view_current()?;
-        self.claims_intact(ordinal, method)?;
-        self.one_change_at_a_time(ordinal)?;
+        if on("view-current") {
+            self.view_current()?;
+        }
+        if on("claims-intact") {
+            self.claims_intact(ordinal, method)?;
+        }
+        if on("one-change-at-a-time") {
+            self.one_change_at_a_time(ordinal)?;
+        }
         let how = self.within_budget(ordinal, method)?;
         Ok((pod, how))
     }
@@ -286,15 +298,11 @@ impl<'s> Safety<'s> {
         if method == Method::Replace {
             return refuse("proven-down", Reason::NotReady, presence.word(), "Down");
         }
-        let mut used = self.unavailable.clone();
-        let mut extras = self.leaving_extras;
-        if method == Method::Remove {
-            extras += 1;
-        } else {
-            used.insert(ordinal);
-        }
-        let used_count = u32::try_from(used.len()).unwrap_or(u32::MAX);
-        if used_count <= self.budget() && extras <= self.budget() {
+        let removed = u32::from(method == Method::Remove);
+        let extras = self.leaving_extras + removed;
+        let counted = self.unavailable.contains(&ordinal) || method == Method::Remove;
+        let used = self.unavailable_count() + u32::from(!counted);
+        if used <= self.budget() && extras <= self.budget() {
             return Ok(How::Evict);
         }
         if self.recovering(ordinal) {
@@ -339,7 +347,8 @@ impl<'s> Safety<'s> {
         let Some(claim) = self.snap.claims.get(&entry.claim) else {
             return refuse("identity-known", Reason::Deleting, "already gone", "");
         };
-        if claim.meta.pin.uid != entry.uid || claim.meta.deleting {
+        let another = claim.meta.pin.uid != entry.uid && !crate::mutants::is_off("let-go-by-uid");
+        if another || claim.meta.deleting {
             return refuse(
                 "identity-known",
                 Reason::Deleting,
@@ -379,7 +388,7 @@ impl<'s> Safety<'s> {
             observed,
             limit,
         };
-        let used = u32::try_from(self.unavailable.len()).unwrap_or(u32::MAX);
+        let used = self.unavailable_count();
         vec![
             row(
                 "within-budget",
@@ -484,7 +493,7 @@ fn still_wanted(fresh: &Snapshot, intent: &Intent, ordinal: u32) -> Result<(), R
             outdated || Safety::assess(fresh).former_life(ordinal)
         }
     };
-    if wanted && !spec.suspend {
+    if wanted && !spec.suspend || crate::mutants::is_off("still-wanted") {
         return Ok(());
     }
     refuse(

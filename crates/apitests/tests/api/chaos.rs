@@ -75,8 +75,8 @@ async fn two_controllers_that_both_believe_to_lead_never_exceed_the_budget() -> 
     first.stop().await?;
     let watcher = Watcher::start(&stage);
     // Each has a Lease of its own, as if the one Lease had failed to keep them apart.
-    let one = stage.controller_leading("lease-one", 10).await?;
-    let two = stage.controller_leading("lease-two", 20).await?;
+    let one = stage.controller_leading("lease-one", 2_000_000_010).await?;
+    let two = stage.controller_leading("lease-two", 2_000_000_020).await?;
     for tag in ["2", "3", "4"] {
         stage.image(&format!("fake/db:{tag}")).await?;
         stage.ready().await?;

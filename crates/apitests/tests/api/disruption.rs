@@ -18,7 +18,9 @@ async fn one_member_may_be_evicted_and_a_second_may_not() -> Result<()> {
     stage
         .eventually("the budget allows one", async || {
             let status = budgets.get("orders-members").await?.status;
-            Ok(status.filter(|s| s.disruptions_allowed == Some(1)).map(|_| ()))
+            Ok(status
+                .filter(|s| s.disruptions_allowed == Some(1))
+                .map(|_| ()))
         })
         .await?;
     // Nobody replaces what is evicted, so the second eviction meets one member down.

@@ -156,7 +156,8 @@ pub fn let_go(draft: &mut Draft<'_>) {
         found.is_some_and(|c| c.meta.pin.uid == entry.uid)
     });
     // Only what is stored counts as written down.
-    for entry in &snap.ensemble.status.let_go {
+    let unwritten = crate::mutants::is_off("let-go-written-first").then(|| draft.let_go.clone());
+    for entry in unwritten.as_ref().unwrap_or(&snap.ensemble.status.let_go) {
         if let Ok(letting) = draft.safety.let_go(entry) {
             draft.step(Action::LetGo, None, &entry.consent, StepState::Running);
             draft.lettings.push(letting);

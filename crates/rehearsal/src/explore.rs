@@ -1,0 +1,139 @@
+//! Bad days by the thousand: every kind of fault at every call of every scenario, then pairs.
+
+use crate::fault::{self, Fault, What};
+use crate::run::{Run, Violation, run};
+use crate::scenario::Scenario;
+use serde::Serialize;
+
+/// What exploring found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Findings {
+    /// How many rehearsals were played.
+    pub schedules: u64,
+    /// How many writes were checked.
+    pub checks: u64,
+    /// What went wrong, smallest first.
+    pub failures: Vec<Failure>,
+}
+
+/// One that went wrong.
+#[derive(Clone, Debug, Serialize)]
+pub struct Failure {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// The faults, as small as they could be made.
+    pub faults: Vec<Fault>,
+    /// The rule that was broken.
+    pub rule: String,
+    /// What was seen.
+    pub seen: String,
+}
+
+impl Failure {
+    /// What to type to see it again.
+    pub fn replay(&self) -> String {
+        let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
+        format!("ensemble explore --scenario {} --replay {}", self.scenario, faults.join(","))
+    }
+}
+
+impl Findings {
+    fn note(&mut self, scenario: &Scenario, faults: &[Fault], result: Result<Run, Violation>) {
+        self.schedules += 1;
+        match result {
+            Ok(run) => self.checks += run.checks,
+            Err(violation) => {
+                let faults = shrink(scenario, faults);
+                self.failures.push(Failure {
+                    scenario: scenario.name,
+                    faults,
+                    rule: violation.rule,
+                    seen: violation.seen,
+                });
+            }
+        }
+    }
+}
+
+/// Fewer faults that still break something.
+fn shrink(scenario: &Scenario, faults: &[Fault]) -> Vec<Fault> {
+    for left_out in 0..faults.len() {
+        let fewer: Vec<Fault> =
+            faults.iter().enumerate().filter(|(n, _)| *n != left_out).map(|(_, f)| *f).collect();
+        if run(scenario, &fewer, false).is_err() {
+            return shrink(scenario, &fewer);
+        }
+    }
+    faults.to_vec()
+}
+
+/// What to explore.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Kinds of fault.
+    pub kinds: Vec<What>,
+    /// How many pairs a scenario is sampled for, beside all single faults.
+    pub pairs: u64,
+    /// Where the samples begin.
+    pub seed: u64,
+    /// Stop at the first failure.
+    pub stop_early: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { kinds: fault::ALL.to_vec(), pairs: 0, seed: 1, stop_early: false }
+    }
+}
+
+/// Plays every single fault at every call of the scenarios, then sampled pairs.
+pub fn explore(scenarios: &[Scenario], plan: &Plan, mut progress: impl FnMut(&Findings, &Scenario)) -> Findings {
+    let mut findings = Findings::default();
+    for scenario in scenarios {
+        let calm = run(scenario, &[], false);
+        let calls = calm.as_ref().map_or(0, |r| r.calls);
+        findings.note(scenario, &[], calm);
+        for what in &plan.kinds {
+            for at_call in 0..calls {
+                let faults = [Fault { what: *what, at_call }];
+                findings.note(scenario, &faults, run(scenario, &faults, false));
+                if plan.stop_early && !findings.failures.is_empty() {
+                    return findings;
+                }
+            }
+            progress(&findings, scenario);
+        }
+        pairs(scenario, plan, calls, &mut findings);
+        progress(&findings, scenario);
+    }
+    findings
+}
+
+fn pairs(scenario: &Scenario, plan: &Plan, calls: u32, findings: &mut Findings) {
+    let mut dice = Dice(plan.seed ^ 0x9e37_79b9_7f4a_7c15);
+    for _ in 0..plan.pairs {
+        let mut fault = || Fault {
+            what: plan.kinds[dice.below(plan.kinds.len() as u64) as usize],
+            // A fault makes a run longer: the second may come after the calm run's end.
+            at_call: dice.below(u64::from(calls) * 3 / 2 + 1) as u32,
+        };
+        let faults = [fault(), fault()];
+        findings.note(scenario, &faults, run(scenario, &faults, false));
+        if plan.stop_early && !findings.failures.is_empty() {
+            return;
+        }
+    }
+}
+
+/// Splitmix64: small, and the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % n.max(1)
+    }
+}

@@ -1,0 +1,92 @@
+//! What goes wrong, and when. Faults are counted by the controller's calls, so that "at every step"
+//! means just that.
+
+use serde::Serialize;
+use std::fmt;
+
+/// One thing that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum What {
+    /// The controller dies before the call; another starts.
+    CrashBefore,
+    /// The call is done; the controller dies before it hears so.
+    CrashAfter,
+    /// The call is done and its answer lost.
+    AnswerLost,
+    /// The call is refused as made from an older state.
+    Conflict,
+    /// The API server fails.
+    ServerError,
+    /// The API server has too much to do.
+    TooMany,
+    /// The call does not reach the API server.
+    NeverSent,
+    /// From here the controller sees nothing new for a while.
+    Stale,
+    /// The controller's watches expire and it lists again.
+    Expired,
+    /// The controller sleeps before the call, another takes over, then the call is sent.
+    LateWrite,
+    /// Another controller starts and believes to lead too.
+    SecondLeader,
+    /// A node dies.
+    NodeDies,
+    /// A node loses its connection, and gets it back later.
+    NodeParted,
+    /// The status is wiped.
+    StatusWiped,
+    /// Somebody deletes a member's pod.
+    PodDeleted,
+    /// Somebody takes our label off a pod.
+    LabelStripped,
+}
+
+/// All of them.
+pub const ALL: [What; 16] = [
+    What::CrashBefore,
+    What::CrashAfter,
+    What::AnswerLost,
+    What::Conflict,
+    What::ServerError,
+    What::TooMany,
+    What::NeverSent,
+    What::Stale,
+    What::Expired,
+    What::LateWrite,
+    What::SecondLeader,
+    What::NodeDies,
+    What::NodeParted,
+    What::StatusWiped,
+    What::PodDeleted,
+    What::LabelStripped,
+];
+
+/// A fault at the controller's call of that number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Fault {
+    /// What goes wrong.
+    pub what: What,
+    /// At which call, counted over all controllers from 0.
+    pub at_call: u32,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}@{}", self.what, self.at_call)
+    }
+}
+
+impl std::str::FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (what, at) = text.split_once('@').ok_or_else(|| {
+            format!("{text:?} is no fault: write KIND@CALL, for example CrashAfter@12")
+        })?;
+        let kinds = || ALL.map(|w| format!("{w:?}")).join(", ");
+        let known = ALL.into_iter().find(|w| format!("{w:?}").eq_ignore_ascii_case(what));
+        let what = known.ok_or_else(|| format!("{what:?} is no kind of fault; there are {}", kinds()))?;
+        let at_call = at.parse().map_err(|e| format!("{at:?} is no number of a call: {e}"))?;
+        Ok(Self { what, at_call })
+    }
+}

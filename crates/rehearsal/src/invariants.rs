@@ -1,0 +1,289 @@
+//! What must hold after every step, whatever goes wrong. Checked against the truth of the simulator:
+//! its journal of writes and the processes that really run.
+
+use crate::scenario::{ensemble, pod_ready};
+use crate::world::{NAMESPACE, World};
+use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
+use serde_json::Value;
+use simkube::{Change, Entry, Resource, Subresource, Verb, split_key};
+use std::collections::BTreeMap;
+
+/// Which rule was broken, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// What was seen.
+    pub seen: String,
+}
+
+fn broken(rule: &'static str, seen: String) -> Result<(), Broken> {
+    Err(Broken { rule, seen })
+}
+
+/// A view may be this much older than a write that is made from it: the way of one list and one
+/// call.
+const MOMENT_MS: u64 = 25;
+
+/// What is remembered of a pod.
+#[derive(Clone, Copy, Debug)]
+struct Since {
+    ready: bool,
+    at: u64,
+}
+
+/// Checks the journal as it grows.
+#[derive(Clone, Debug, Default)]
+pub struct Checker {
+    read: usize,
+    /// By pod uid.
+    pods: BTreeMap<String, Since>,
+    /// By ordinal: the highest incarnation that was ever Ready.
+    born: BTreeMap<u32, u32>,
+    suspended_since: Option<u64>,
+    /// Disruptions by us so far.
+    pub disruptions: u32,
+    /// Checks made so far.
+    pub checks: u64,
+    /// The fewest members that were Ready at once, once all had been.
+    pub fewest_ready: Option<u32>,
+    all_ready_once: bool,
+}
+
+fn is_ours(entry: &Entry) -> bool {
+    entry.origin.client.starts_with("controller")
+}
+
+fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+    object.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn label<'a>(object: &'a Value, key: &str) -> &'a str {
+    object["metadata"]["labels"].get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn ordinal(object: &Value) -> Option<u32> {
+    label(object, "ensemble.dev/ordinal").parse().ok()
+}
+
+impl Checker {
+    /// Looks at what was written since, and at what runs.
+    pub fn check(&mut self, world: &World) -> Result<(), Broken> {
+        let entries = world.cluster.log().len();
+        if entries == self.read {
+            return Ok(());
+        }
+        for at in self.read..entries {
+            let entry = &world.cluster.log()[at];
+            self.read = at + 1;
+            self.entry(world, entry)?;
+        }
+        self.one_process_an_identity(world)
+    }
+
+    fn entry(&mut self, world: &World, entry: &Entry) -> Result<(), Broken> {
+        self.checks += 1;
+        if is_ours(entry) {
+            self.ours(world, entry)?;
+        }
+        match entry.resource {
+            Resource::Pods => self.note_pod(world, entry),
+            r if r == world.ensembles => self.note_ensemble(entry),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn ours(&mut self, world: &World, entry: &Entry) -> Result<(), Broken> {
+        self.suspended_is_left_alone(world, entry)?;
+        owned_only(world, entry)?;
+        deletes_by_uid(entry)?;
+        match (entry.resource, entry.change) {
+            (Resource::PersistentVolumeClaims, Change::Added) => self.no_empty_volume(world, entry),
+            (Resource::PersistentVolumeClaims, _) => claims_by_policy(world, entry),
+            (Resource::Pods, Change::Modified | Change::Deleted) => self.within_budget(world, entry),
+            (r, Change::Modified) if r == world.ensembles => status_is_honest(entry),
+            _ => Ok(()),
+        }
+    }
+
+    fn suspended_is_left_alone(&self, world: &World, entry: &Entry) -> Result<(), Broken> {
+        let status = entry.resource == world.ensembles;
+        let long = self.suspended_since.is_some_and(|s| entry.at.0 > s + 1_000);
+        if long && !status {
+            return broken("suspended-is-left-alone", format!("{} was written", entry.key));
+        }
+        Ok(())
+    }
+
+    /// Never an empty volume for an ordinal that was Ready in that life, and never one that the
+    /// ledger does not cover.
+    fn no_empty_volume(&self, world: &World, entry: &Entry) -> Result<(), Broken> {
+        let Some(ordinal) = ordinal(&entry.object) else { return Ok(()) };
+        let life: u32 = label(&entry.object, "ensemble.dev/incarnation").parse().unwrap_or(0);
+        if self.born.get(&ordinal).is_some_and(|born| life <= *born) {
+            let seen = format!("{} is empty, and orders-{ordinal} was Ready before", entry.key);
+            return broken("born-keeps-its-claims", seen);
+        }
+        let stored = ensemble(world);
+        let next = stored.and_then(|e| e["status"]["ledger"]["members"]["next"].as_u64()).unwrap_or(0);
+        // A wiped status is rebuilt from what exists; it cannot be required of the past.
+        let wiped = world.cluster.log().iter().any(|e| &*e.origin.client == "fault");
+        if next <= u64::from(ordinal) && !wiped {
+            return broken("ledger-first", format!("{} before the ledger ({next})", entry.key));
+        }
+        Ok(())
+    }
+
+    fn unavailable_others(&self, world: &World, replicas: u32, target: u32, at: u64) -> Vec<u32> {
+        (0..replicas)
+            .filter(|o| *o != target)
+            .filter(|o| {
+                let pod = world.cluster.get(Resource::Pods, NAMESPACE, &format!("orders-{o}"));
+                let Some(pod) = pod else { return true };
+                let since = self.pods.get(text(&pod, "/metadata/uid"));
+                let long_ago = since.is_none_or(|s| s.ready || s.at + MOMENT_MS <= at);
+                !pod_ready(&pod) && long_ago
+            })
+            .collect()
+    }
+
+    /// Never more members down by our hand than the budget allows.
+    fn within_budget(&mut self, world: &World, entry: &Entry) -> Result<(), Broken> {
+        let Some(previous) = &entry.previous else { return Ok(()) };
+        let ending = |o: &Value| !o["metadata"]["deletionTimestamp"].is_null();
+        let told_now = !ending(previous) && (entry.change == Change::Deleted || ending(&entry.object));
+        let member = ordinal(previous).filter(|_| !label(previous, "ensemble.dev/group").is_empty());
+        let Some(target) = member.filter(|_| told_now) else { return Ok(()) };
+        self.disruptions += 1;
+        let Some(object) = ensemble(world) else { return Ok(()) };
+        let spec = &object["spec"];
+        let replicas = u32::try_from(spec["replicas"].as_u64().unwrap_or(0)).unwrap_or(0);
+        let budget = spec["rollout"]["maxUnavailable"].as_u64().unwrap_or(1) as usize;
+        let others = self.unavailable_others(world, replicas, target, entry.at.0);
+        let counts = usize::from(target < replicas);
+        if others.len() + counts <= budget || self.harmless(world, previous, entry.at.0) {
+            return Ok(());
+        }
+        let seen = format!("{} was told to end while {others:?} were not Ready", entry.key);
+        broken("within-budget", seen)
+    }
+
+    /// Nothing of it runs, or it has run without being Ready for long.
+    fn harmless(&self, world: &World, pod: &Value, at: u64) -> bool {
+        let uid = text(pod, "/metadata/uid");
+        let runs = world.cluster.running_processes().iter().any(|p| &*p.pod_uid == uid);
+        let since = self.pods.get(uid);
+        let patience = u64::from(RECOVER_AFTER_SECONDS) * 1000;
+        !runs || since.is_some_and(|s| !s.ready && s.at + patience <= at + MOMENT_MS)
+    }
+
+    fn one_process_an_identity(&self, world: &World) -> Result<(), Broken> {
+        let mut by_name: BTreeMap<String, String> = BTreeMap::new();
+        for process in world.cluster.running_processes() {
+            let uid = process.pod_uid.to_string();
+            let other = by_name.insert(process.pod.clone(), uid.clone());
+            if other.is_some_and(|o| o != uid) {
+                return broken("one-pod-an-identity", format!("two of {} run", process.pod));
+            }
+        }
+        Ok(())
+    }
+
+    fn note_pod(&mut self, world: &World, entry: &Entry) {
+        let uid = text(&entry.object, "/metadata/uid").to_owned();
+        if entry.change == Change::Deleted {
+            self.pods.remove(&uid);
+        } else {
+            let ready = pod_ready(&entry.object);
+            let changed = self.pods.get(&uid).is_none_or(|s| s.ready != ready);
+            if changed {
+                self.pods.insert(uid, Since { ready, at: entry.at.0 });
+            }
+            if let Some(ordinal) = ordinal(&entry.object).filter(|_| ready) {
+                let life = label(&entry.object, "ensemble.dev/incarnation").parse().unwrap_or(0);
+                let born = self.born.entry(ordinal).or_insert(life);
+                *born = life.max(*born);
+            }
+        }
+        self.count_ready(world);
+    }
+
+    fn count_ready(&mut self, world: &World) {
+        let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
+        let members = pods.iter().filter(|p| !label(p, "ensemble.dev/group").is_empty());
+        let ready = u32::try_from(members.filter(|p| pod_ready(p)).count()).unwrap_or(0);
+        self.all_ready_once |= ready >= 3;
+        if self.all_ready_once {
+            self.fewest_ready = Some(self.fewest_ready.map_or(ready, |f| f.min(ready)));
+        }
+    }
+
+    fn note_ensemble(&mut self, entry: &Entry) {
+        let suspended = entry.object["spec"]["suspend"] == true && entry.change != Change::Deleted;
+        match (suspended, self.suspended_since) {
+            (true, None) => self.suspended_since = Some(entry.at.0),
+            (false, _) => self.suspended_since = None,
+            _ => {}
+        }
+    }
+}
+
+/// Never touch what is not ours.
+fn owned_only(world: &World, entry: &Entry) -> Result<(), Broken> {
+    let Some(previous) = &entry.previous else { return Ok(()) };
+    if !matches!(entry.resource, Resource::Pods | Resource::PersistentVolumeClaims) {
+        return Ok(());
+    }
+    let uids = ensemble_uids(world);
+    let owners = previous["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owner = owners.filter_map(|o| o["uid"].as_str()).next();
+    let labelled = label(previous, "ensemble.dev/ensemble") == "orders";
+    let ours = match owner {
+        Some(uid) => uids.iter().any(|u| u == uid),
+        None => labelled,
+    };
+    if ours {
+        return Ok(());
+    }
+    broken("owner-check", format!("{} was written and is not ours", entry.key))
+}
+
+/// The uids of all Ensembles `orders` that ever were.
+fn ensemble_uids(world: &World) -> Vec<String> {
+    let log = world.cluster.log().iter();
+    let made = log.filter(|e| e.resource == world.ensembles && e.change == Change::Added);
+    made.map(|e| text(&e.object, "/metadata/uid").to_owned()).collect()
+}
+
+fn deletes_by_uid(entry: &Entry) -> Result<(), Broken> {
+    let deletes = entry.origin.verb == Verb::Delete
+        || entry.origin.subresource == Some(Subresource::Eviction);
+    if deletes && !entry.origin.uid_given {
+        return broken("delete-by-uid", format!("{} was deleted by name", entry.key));
+    }
+    Ok(())
+}
+
+/// A claim goes only if the policy says so.
+fn claims_by_policy(world: &World, entry: &Entry) -> Result<(), Broken> {
+    if entry.origin.verb != Verb::Delete {
+        return Ok(());
+    }
+    let policy = ensemble(world).map(|e| e["spec"]["storage"]["whenScaled"].clone());
+    if policy == Some(Value::from("Delete")) {
+        return Ok(());
+    }
+    let (_, name) = split_key(&entry.key);
+    broken("claims-by-policy", format!("claim {name} was deleted"))
+}
+
+/// Status never speaks of a generation that does not exist.
+fn status_is_honest(entry: &Entry) -> Result<(), Broken> {
+    let observed = entry.object["status"]["observedGeneration"].as_i64().unwrap_or(0);
+    let generation = entry.object["metadata"]["generation"].as_i64().unwrap_or(0);
+    if observed > generation {
+        return broken("status-is-honest", format!("observed {observed} of {generation}"));
+    }
+    Ok(())
+}

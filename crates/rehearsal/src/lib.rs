@@ -1,0 +1,19 @@
+//! The real conductor on a Kubernetes in memory, under virtual time.
+//!
+//! A [`scenario`] is what users do; a [`fault`] is what goes wrong; [`run`] plays one with the other,
+//! checks the [`invariants`] after every step, then heals everything and requires that all ends
+//! well. The conductor is the one that runs in production: only its driver is another.
+
+pub mod explore;
+pub mod fault;
+pub mod invariants;
+pub mod process;
+pub mod run;
+pub mod scenario;
+pub mod translate;
+pub mod world;
+
+pub use explore::{Findings, explore};
+pub use fault::Fault;
+pub use run::{Run, Violation, run};
+pub use scenario::Scenario;

@@ -1,0 +1,369 @@
+//! One rehearsal: a scenario, the faults, and all the checks.
+
+use crate::fault::{Fault, What};
+use crate::invariants::Checker;
+use crate::process::{Process, now};
+use crate::scenario::{self, Line, Scenario};
+use crate::translate;
+use crate::world::{self, NAMESPACE, World};
+use ensemble_conductor::{ApiCall, ApiError, CallId, Kind, Outcome, Time, Verb, WATCHED};
+use serde_json::json;
+use simkube::{Request, Resource, SimTime};
+use std::collections::BTreeMap;
+
+/// How long one line of a script may take, in virtual time.
+const PATIENCE_MS: u64 = 40 * 60 * 1000;
+/// How long a call takes.
+const CALL_MS: u64 = 5;
+/// How long a node is away.
+const NODE_AWAY_MS: u64 = 420_000;
+
+/// What came of a rehearsal that ended well.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// How many calls the controllers made.
+    pub calls: u32,
+    /// By verb and kind: how often.
+    pub counts: BTreeMap<String, u32>,
+    /// How long it took, in virtual time.
+    pub virtual_ms: u64,
+    /// How many writes were checked.
+    pub checks: u64,
+    /// How many pods we told to end.
+    pub disruptions: u32,
+    /// The fewest members that were Ready at once after all had been.
+    pub fewest_ready: Option<u32>,
+    /// What happened, line by line, if asked for.
+    pub trace: Vec<String>,
+}
+
+/// What came of a rehearsal that did not.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The rule that was broken, or `converges` or `quiescence`.
+    pub rule: String,
+    /// What was seen.
+    pub seen: String,
+    /// What led to it.
+    pub trace: Vec<String>,
+}
+
+struct Rehearsal<'a> {
+    world: World,
+    processes: Vec<Process>,
+    faults: &'a [Fault],
+    run: Run,
+    checker: Checker,
+    heal: Vec<(u64, &'static str)>,
+    late: Vec<(u64, Request)>,
+    epoch: i64,
+    started: u32,
+    tracing: bool,
+}
+
+/// Plays a scenario with faults.
+pub fn run(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Result<Run, Violation> {
+    let mut world = world::fresh();
+    let first = Process::start(&mut world, "controller-1", 1, "orders");
+    let mut rehearsal = Rehearsal {
+        world,
+        processes: vec![first],
+        faults,
+        run: Run::default(),
+        checker: Checker::default(),
+        heal: Vec::new(),
+        late: Vec::new(),
+        epoch: 1,
+        started: 1,
+        tracing,
+    };
+    let began = rehearsal.world.cluster.now().0;
+    for line in scenario.lines {
+        rehearsal.line(line)?;
+    }
+    rehearsal.quiescence()?;
+    let mut run = rehearsal.run;
+    run.virtual_ms = rehearsal.world.cluster.now().0 - began;
+    run.checks = rehearsal.checker.checks;
+    run.disruptions = rehearsal.checker.disruptions;
+    run.fewest_ready = rehearsal.checker.fewest_ready;
+    Ok(run)
+}
+
+impl Rehearsal<'_> {
+    fn say(&mut self, what: impl FnOnce() -> String) {
+        if self.tracing {
+            let ms = self.world.cluster.now().0 % 100_000_000;
+            self.run.trace.push(format!("{:>9}.{:03}  {}", ms / 1000, ms % 1000, what()));
+        }
+    }
+
+    fn violation(&mut self, rule: &str, seen: String) -> Violation {
+        let trace = std::mem::take(&mut self.run.trace);
+        Violation { rule: rule.to_owned(), seen, trace }
+    }
+
+    fn line(&mut self, line: &Line) -> Result<(), Violation> {
+        let start = self.world.cluster.now().0;
+        match line {
+            Line::Do(what, act) => {
+                self.say(|| format!("user: {what}"));
+                act(&mut self.world);
+                self.check()
+            }
+            Line::Pass(seconds) => self.play(start + seconds * 1000, |_| false).map(|_| ()),
+            Line::Until(what, holds) => {
+                if self.play(start + PATIENCE_MS, holds)? {
+                    self.say(|| format!("seen: {what}"));
+                    return Ok(());
+                }
+                let status = scenario::status(&self.world);
+                let waits = status.plan.first_blocked().map(|(_, b)| b.message.clone());
+                let seen = format!("not within 40 minutes: {what}; it waits for {waits:?}");
+                Err(self.violation("converges", seen))
+            }
+        }
+    }
+
+    /// Once all is well, nothing is written.
+    fn quiescence(&mut self) -> Result<(), Violation> {
+        let start = self.world.cluster.now().0;
+        // Leftovers of faults and slow watches first.
+        let blind = self.processes.iter().any(|p| p.blind_until.is_some());
+        let calm = self.heal.is_empty() && self.late.is_empty() && !blind;
+        let leftovers = if calm { 0 } else { NODE_AWAY_MS + 120_000 };
+        self.play(start + leftovers + 30_000, |_| false)?;
+        let calls = self.run.calls;
+        let now = self.world.cluster.now().0;
+        self.play(now + 60_000, |_| false)?;
+        if self.run.calls != calls {
+            let seen = format!("{} calls although nothing happened", self.run.calls - calls);
+            return Err(self.violation("quiescence", seen));
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), Violation> {
+        let checked = self.checker.check(&self.world);
+        checked.map_err(|b| self.violation(b.rule, b.seen))
+    }
+
+    /// Plays until something holds or time is over; whether it held.
+    fn play(&mut self, until: u64, holds: impl Fn(&World) -> bool) -> Result<bool, Violation> {
+        loop {
+            if holds(&self.world) {
+                return Ok(true);
+            }
+            let now = self.world.cluster.now().0;
+            if now >= until {
+                return Ok(false);
+            }
+            self.due(now)?;
+            for process in &mut self.processes {
+                process.turn(&mut self.world);
+            }
+            if self.next_call()? {
+                continue;
+            }
+            let next = self.next_event(until);
+            self.pass(next)?;
+        }
+    }
+
+    /// Lets time pass to the next thing that happens.
+    fn pass(&mut self, to: u64) -> Result<(), Violation> {
+        if self.world.cluster.step_until(SimTime(to)) {
+            return self.check();
+        }
+        self.world.cluster.advance_to(SimTime(to));
+        Ok(())
+    }
+
+    fn next_event(&self, until: u64) -> u64 {
+        let as_ms = |t: Time| u64::try_from(t.0).unwrap_or(0);
+        let times = self.processes.iter().flat_map(|p| [p.wake, p.blind_until, p.asleep_until]);
+        let own = times.flatten().map(as_ms);
+        let planned = self.heal.iter().map(|(at, _)| *at).chain(self.late.iter().map(|(at, _)| *at));
+        let now = self.world.cluster.now().0;
+        own.chain(planned).filter(|t| *t > now).min().unwrap_or(until).min(until)
+    }
+
+    /// What was planned for now: nodes come back, late writes arrive.
+    fn due(&mut self, now: u64) -> Result<(), Violation> {
+        let (due, rest) = std::mem::take(&mut self.heal).into_iter().partition(|(at, _)| *at <= now);
+        self.heal = rest;
+        let due: Vec<(u64, &str)> = due;
+        for (_, node) in due {
+            self.say(|| format!("{node} is back"));
+            self.world.cluster.heal_node(node);
+        }
+        let (late, rest) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
+        self.late = rest;
+        let late: Vec<(u64, Request)> = late;
+        for (_, request) in late {
+            let answer = self.world.cluster.call(&request);
+            let code = answer.as_ref().map_or_else(|s| s.code, |r| r.code);
+            self.say(|| format!("late write {:?} {} -> {code}", request.verb, request.name));
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Sends the next call of the controller whose turn it is.
+    fn next_call(&mut self) -> Result<bool, Violation> {
+        let turn = self.run.calls as usize;
+        let count = self.processes.len();
+        let awake = |p: &Process| p.asleep_until.is_none() && !p.calls.is_empty();
+        let chosen = (0..count).map(|n| (turn + n) % count).find(|n| awake(&self.processes[*n]));
+        let Some(chosen) = chosen else { return Ok(false) };
+        let Some((id, call)) = self.processes[chosen].calls.pop_front() else { return Ok(false) };
+        let number = self.run.calls;
+        self.run.calls += 1;
+        *self.run.counts.entry(describe(&call)).or_insert(0) += 1;
+        let faults: Vec<What> =
+            self.faults.iter().filter(|f| f.at_call == number).map(|f| f.what).collect();
+        match faults.as_slice() {
+            [] => self.send(chosen, id, &call, number)?,
+            more => {
+                for what in more {
+                    self.say(|| format!("FAULT {what:?} at call {number}"));
+                }
+                self.faulty(chosen, id, &call, number, more[0])?;
+                for what in &more[1..] {
+                    self.surroundings(*what);
+                }
+            }
+        }
+        let to = self.world.cluster.now().0 + CALL_MS;
+        while self.world.cluster.now().0 < to {
+            self.pass(to)?;
+        }
+        Ok(true)
+    }
+
+    fn execute(&mut self, process: usize, call: &ApiCall, number: u32) -> Result<Outcome, Violation> {
+        let name = self.processes[process].name.clone();
+        let request = translate::request(&self.world, call, &name);
+        let answer = self.world.cluster.call(&request);
+        let code = answer.as_ref().map_or_else(|s| format!("{} {}", s.code, s.message), |r| r.code.to_string());
+        self.say(|| format!("{name} call {number}: {} {} -> {code}", describe(call), call.name()));
+        self.check()?;
+        Ok(translate::outcome(answer))
+    }
+
+    fn send(&mut self, process: usize, id: CallId, call: &ApiCall, number: u32) -> Result<(), Violation> {
+        let outcome = self.execute(process, call, number)?;
+        let at = now(&self.world);
+        self.processes[process].answer(at, id, outcome);
+        Ok(())
+    }
+
+    fn faulty(
+        &mut self,
+        process: usize,
+        id: CallId,
+        call: &ApiCall,
+        number: u32,
+        what: What,
+    ) -> Result<(), Violation> {
+        let at = now(&self.world);
+        let refuse = |code: u16, reason: &str| {
+            Outcome::Refused(ApiError { code, reason: reason.into(), message: "injected".into() })
+        };
+        match what {
+            What::CrashBefore => self.restart(process),
+            What::CrashAfter => {
+                self.execute(process, call, number)?;
+                self.restart(process);
+            }
+            What::AnswerLost => {
+                self.execute(process, call, number)?;
+                self.processes[process].answer(at, id, Outcome::Unknown("answer lost".into()));
+            }
+            What::NeverSent => {
+                self.processes[process].answer(at, id, Outcome::Unknown("not sent".into()));
+            }
+            What::Conflict => self.processes[process].answer(at, id, refuse(409, "Conflict")),
+            What::ServerError => self.processes[process].answer(at, id, refuse(500, "")),
+            What::TooMany => self.processes[process].answer(at, id, refuse(429, "TooManyRequests")),
+            What::LateWrite => {
+                let name = self.processes[process].name.clone();
+                let request = translate::request(&self.world, call, &name);
+                let due = self.world.cluster.now().0 + 30_000;
+                self.late.push((due, request));
+                self.restart(process);
+            }
+            other => {
+                self.surroundings(other);
+                let still_there = process < self.processes.len();
+                if still_there {
+                    self.send(process, id, call, number)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What goes wrong around the controller.
+    fn surroundings(&mut self, what: What) {
+        let at = now(&self.world);
+        let back = self.world.cluster.now().0 + NODE_AWAY_MS;
+        match what {
+            What::Stale => self.processes[0].blind_until = Some(at.plus_ms(20_000)),
+            What::Expired => {
+                for kind in WATCHED {
+                    self.processes[0].list(&mut self.world, kind);
+                }
+                self.processes[0].list(&mut self.world, Kind::Node);
+            }
+            What::SecondLeader => self.start_another(),
+            What::NodeDies => {
+                self.world.cluster.kill_node("node-b");
+                self.heal.push((back, "node-b"));
+            }
+            What::NodeParted => {
+                self.world.cluster.partition_node("node-c");
+                self.heal.push((back, "node-c"));
+            }
+            What::StatusWiped => {
+                let body = json!({"status": null});
+                let request = Request::patch(self.world.ensembles, NAMESPACE, "orders", body);
+                let _ = self.world.cluster.call(&request.status().client("fault"));
+            }
+            What::PodDeleted => {
+                let request = Request::delete(Resource::Pods, NAMESPACE, "orders-1");
+                let _ = self.world.cluster.call(&request.client("user"));
+            }
+            What::LabelStripped => {
+                let body = json!({"metadata": {"labels": {"ensemble.dev/ensemble": null}}});
+                let request = Request::patch(Resource::Pods, NAMESPACE, "orders-0", body);
+                let _ = self.world.cluster.call(&request.client("user"));
+            }
+            _ => {}
+        }
+    }
+
+    fn start_another(&mut self) {
+        self.epoch += 1;
+        self.started += 1;
+        let name = format!("controller-{}", self.started);
+        let another = Process::start(&mut self.world, &name, self.epoch, "orders");
+        self.processes.push(another);
+    }
+
+    /// The controller dies, whatever was on its way is lost, and another starts.
+    fn restart(&mut self, process: usize) {
+        let dead = self.processes.remove(process);
+        dead.close(&mut self.world);
+        self.start_another();
+    }
+}
+
+fn describe(call: &ApiCall) -> String {
+    let verb = match call.verb() {
+        Verb::Create { dry_run: true } => "dry-run".to_owned(),
+        Verb::Create { .. } => "create".to_owned(),
+        other => format!("{other:?}"),
+    };
+    format!("{verb} {:?}", call.kind())
+}

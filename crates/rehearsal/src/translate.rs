@@ -1,0 +1,66 @@
+//! A conductor's calls in the simulator's words, and the simulator's answers in the conductor's.
+
+use crate::world::World;
+use ensemble_conductor::{ApiCall, ApiError, Kind, Outcome, Verb};
+use serde_json::Value;
+use simkube::{Body, Propagation, Request, Resource, Response, Status};
+
+/// Where a kind lives.
+pub fn resource(world: &World, kind: Kind) -> Resource {
+    match kind {
+        Kind::Ensemble => world.ensembles,
+        Kind::Request => world.requests,
+        Kind::Pod => Resource::Pods,
+        Kind::Claim => Resource::PersistentVolumeClaims,
+        Kind::Revision => Resource::ControllerRevisions,
+        Kind::Service => Resource::Services,
+        Kind::Budget => Resource::PodDisruptionBudgets,
+        Kind::Node => Resource::Nodes,
+    }
+}
+
+fn preconditions(request: Request, options: &Value) -> Request {
+    let given = |field: &str| options["preconditions"][field].as_str();
+    let mut request = request.propagation(Propagation::Background);
+    if let Some(uid) = given("uid") {
+        request = request.uid(uid);
+    }
+    if let Some(version) = given("resourceVersion") {
+        request = request.resource_version(version);
+    }
+    request
+}
+
+/// The call, as the simulator takes it.
+pub fn request(world: &World, call: &ApiCall, client: &str) -> Request {
+    let at = resource(world, call.kind());
+    let (namespace, name) = (call.namespace(), call.name());
+    let body = call.body().clone();
+    let request = match call.verb() {
+        Verb::Create { dry_run: false } => Request::create(at, namespace, body),
+        Verb::Create { dry_run: true } => Request::create(at, namespace, body).dry_run().strict(),
+        Verb::MergePatch => Request::patch(at, namespace, name, body),
+        Verb::MergePatchStatus => Request::patch(at, namespace, name, body).status(),
+        Verb::ReplaceStatus => Request::update(at, namespace, name, body).status(),
+        Verb::Delete => preconditions(Request::delete(at, namespace, name), &body),
+        Verb::Evict => preconditions(Request::evict(namespace, name), &body["deleteOptions"]),
+        Verb::Get => Request::get(at, namespace, name),
+        Verb::List => Request::list(at, namespace).labels(&call.selector()),
+    };
+    request.client(client)
+}
+
+/// The answer, as a conductor takes it.
+pub fn outcome(answer: Result<Response, Status>) -> Outcome {
+    match answer {
+        Ok(response) => Outcome::Done(match response.body {
+            Body::Object(object) => (*object).clone(),
+            Body::List(_) | Body::Status(_) => response.to_value(),
+        }),
+        Err(status) => Outcome::Refused(ApiError {
+            code: status.code,
+            reason: status.reason.to_owned(),
+            message: status.message,
+        }),
+    }
+}

@@ -1,0 +1,41 @@
+//! Every single fault at every call of every scenario.
+
+use ensemble_rehearsal::explore::{Plan, explore};
+use ensemble_rehearsal::{run, scenario};
+
+#[test]
+fn every_scenario_ends_well_on_a_calm_day() {
+    for scenario in scenario::ALL {
+        match run(scenario, &[], true) {
+            Ok(run) => println!("{}: {} calls, {} ms, {:?}", scenario.name, run.calls, run.virtual_ms, run.counts),
+            Err(violation) => panic!(
+                "{}: {}: {}\n{}",
+                scenario.name,
+                violation.rule,
+                violation.seen,
+                violation.trace.join("\n")
+            ),
+        }
+    }
+}
+
+#[test]
+fn no_single_fault_at_any_call_breaks_an_invariant() {
+    let started = std::time::Instant::now();
+    // One thread for every other scenario: each schedule is on its own.
+    let sweep = |half: usize| {
+        let mine: Vec<_> = scenario::ALL.iter().skip(half).step_by(2).copied().collect();
+        explore(&mine, &Plan::default(), |_, _| {})
+    };
+    let (even, odd) = std::thread::scope(|scope| {
+        let odd = scope.spawn(|| sweep(1));
+        (sweep(0), odd.join().unwrap())
+    });
+    let failures: Vec<_> = even.failures.iter().chain(&odd.failures).collect();
+    for failure in &failures {
+        println!("{}: {} ({})", failure.rule, failure.seen, failure.replay());
+    }
+    let schedules = even.schedules + odd.schedules;
+    println!("{schedules} schedules, {} checks, {:?}", even.checks + odd.checks, started.elapsed());
+    assert!(failures.is_empty(), "{} of {schedules} schedules failed", failures.len());
+}
