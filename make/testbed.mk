@@ -31,7 +31,7 @@ image: testbed
 test-api: testbed
 	$(TESTBED) build --profile control-plane --version current
 	$(TESTBED) build --profile control-plane --version oldest
-	$(CARGO) test $(LOCKED) --package ensemble-testbed --features cluster-tests
+	$(CARGO) test $(LOCKED) --package ensemble-testbed --features cluster-tests -- --test-threads=2
 	$(CARGO) test $(LOCKED) --package ensemble-apitests --features api
 	ENSEMBLE_KUBERNETES=oldest $(CARGO) test $(LOCKED) --package ensemble-apitests --features api
 
@@ -40,4 +40,5 @@ e2e: image
 	trap '$(TESTBED) down' EXIT; \
 	$(TESTBED) up; \
 	$(TESTBED) push $(IMAGE_ARCHIVE); \
-	$(CARGO) test $(LOCKED) --package ensemble-e2e --features e2e --no-fail-fast
+	ENSEMBLE_BIN=$(abspath $(TARGET_DIR))/release/ensemble \
+		$(CARGO) test $(LOCKED) --package ensemble-e2e --features e2e --no-fail-fast

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::layout::{CONTROL, Node, dir, nodes};
-use super::{cgroups, mounts, network};
-use crate::cache::{Lock, remove_tree};
+use super::{cgroups, mounts, network, storage};
+use crate::cache::Lock;
 use crate::control_plane::kill_all;
 use crate::phase::timed;
 
@@ -33,7 +33,7 @@ pub fn clear() -> Result<()> {
         mounts::remove()?;
         cgroups::remove()
     })?;
-    timed("remove the files", || remove_tree(&dir))
+    timed("remove the files", storage::remove)
 }
 
 /// Ends everything that runs on a node, also what was not started by us directly: the containers

@@ -90,3 +90,9 @@ impl Node {
 pub fn dir() -> Result<PathBuf> {
     Ok(cache::root()?.join("run/full"))
 }
+
+/// What is in volumes: always on disk. In memory it would count against the memory limits of the
+/// pods that write it.
+pub fn volumes_dir() -> Result<PathBuf> {
+    Ok(cache::root()?.join("run/full-volumes"))
+}

@@ -9,6 +9,7 @@ mod network;
 mod node;
 mod requirements;
 mod services;
+mod storage;
 mod up;
 
 pub use down::down;

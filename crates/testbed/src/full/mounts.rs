@@ -59,7 +59,8 @@ pub fn remove() -> Result<()> {
     unmount_if_mounted(&holder)
 }
 
-fn unmount_if_mounted(path: &Path) -> Result<()> {
+/// Unmounts whatever is mounted on a directory or file; the processes that used it are gone.
+pub fn unmount_if_mounted(path: &Path) -> Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo").context("failed to read the mounts")?;
     let shown = path.display().to_string();
     let mounted = table
@@ -67,7 +68,7 @@ fn unmount_if_mounted(path: &Path) -> Result<()> {
         .filter(|line| line.split(' ').nth(4) == Some(&shown))
         .count();
     for _ in 0..mounted {
-        output("umount", &[&shown])?;
+        output("umount", &["--lazy", &shown])?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::layout::{API_PORT, CONTROL, CONTROL_ADDRESS, REGISTRY_PORT, dir};
+use super::layout::{API_PORT, CONTROL, CONTROL_ADDRESS, REGISTRY_PORT, dir, volumes_dir};
 use crate::parts::NodeParts;
 use crate::plane::Plane;
 use crate::process::Spec;
@@ -60,7 +60,7 @@ pub fn volumes(plane: &Plane) -> Result<Spec> {
             "--kubeconfig={}",
             plane.client_kubeconfig("volumes").display()
         ),
-        format!("--directory={}", dir()?.join("volumes").display()),
+        format!("--directory={}", volumes_dir()?.display()),
     ];
     Ok(inside("volumes", this_program()?, arguments))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::layout::{API_PORT, CONTROL, CONTROL_ADDRESS, Node, dir, nodes};
 use super::services::{self, registry_storage};
-use super::{cgroups, down, mounts, network, node, requirements};
+use super::{cgroups, down, mounts, network, node, requirements, storage};
 use crate::cache::Lock;
 use crate::client;
 use crate::control_plane::wait_for_api_server;
@@ -71,7 +71,7 @@ pub async fn is_well() -> bool {
 
 fn prepare(timers: NodeTimers) -> Result<Plane> {
     let dir = dir()?;
-    std::fs::create_dir_all(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
+    storage::create()?;
     timed("make namespaces and cgroups", || {
         network::create()?;
         mounts::create()?;

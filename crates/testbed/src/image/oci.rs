@@ -86,7 +86,7 @@ impl Image {
         let manifest = self.manifest(&config)?;
         let storage = Storage::new(registry, &self.repository);
         for layer in layers {
-            storage.link_blob(&layer.digest, &layer.path)?;
+            storage.refer_to_blob(&layer.digest, &layer.path)?;
             storage.mark(
                 &format!("_layers/{}", slashed(&layer.digest)),
                 &layer.digest,
@@ -206,6 +206,16 @@ impl Storage {
         let dir = self.blobs.join(&hex[..2]).join(hex);
         fs::create_dir_all(&dir).with_context(|| format!("failed to create {}", dir.display()))?;
         Ok(dir.join("data"))
+    }
+
+    /// Serves a file of the cache, which lives longer than any registry.
+    fn refer_to_blob(&self, digest: &str, file: &Path) -> Result<()> {
+        let blob = self.blob(digest)?;
+        if blob.exists() {
+            return Ok(());
+        }
+        std::os::unix::fs::symlink(file, &blob)
+            .with_context(|| format!("failed to make {}", blob.display()))
     }
 
     fn link_blob(&self, digest: &str, file: &Path) -> Result<()> {
