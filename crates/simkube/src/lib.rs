@@ -17,6 +17,7 @@ mod faults;
 mod field;
 mod ids;
 mod kinds;
+pub mod probes;
 mod quantity;
 mod request;
 mod resource;

@@ -1,5 +1,7 @@
 //! Garbage collection, budgets, services, jobs, namespaces.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;

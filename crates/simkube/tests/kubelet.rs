@@ -1,5 +1,7 @@
 //! Pods on nodes, from creation to the end.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Silent nodes, dead nodes, missing nodes.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Which pod goes where.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;

@@ -1,5 +1,7 @@
 //! Claims, volumes and where they hang.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::*;

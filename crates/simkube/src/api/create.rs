@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Answer, Server, meta};
-use crate::kinds;
+use crate::kinds::{self, Reading};
 use crate::request::{Request, Response};
 use crate::resource::{Info, Resource};
 use crate::status::Status;
@@ -36,13 +36,13 @@ impl Server {
             return Err(namespace_mismatch());
         }
         stamp_type(&info, &mut value);
-        kinds::decode(
-            self,
-            resource,
-            &mut value,
-            request.params.field_validation,
-            false,
-        )?;
+        let validation = request.params.field_validation;
+        let reading = Reading {
+            validation,
+            patched: false,
+            old: None,
+        };
+        kinds::decode(self, resource, &mut value, &reading)?;
         meta::wipe_for_create(&mut value);
         if info.namespaced {
             set(&mut value, "metadata.namespace", request.namespace.as_str());

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::create::{check_type, namespace_mismatch, stamp_type};
 use super::{Answer, Server, meta, patch};
 use crate::field::FieldError;
-use crate::kinds;
+use crate::kinds::{self, Reading};
 use crate::request::{Request, Response, Subresource, Verb};
 use crate::resource::{Info, Resource};
 use crate::status::Status;
@@ -54,14 +54,12 @@ impl Server {
         check_identity(&info, request, &old, &new)?;
         check_revision(&info, request, &old, &new)?;
         stamp_type(&info, &mut new);
-        let patched = request.verb != Verb::Update;
-        kinds::decode(
-            self,
-            request.resource,
-            &mut new,
-            request.params.field_validation,
-            patched,
-        )?;
+        let reading = Reading {
+            validation: request.params.field_validation,
+            patched: request.verb != Verb::Update,
+            old: Some(&old),
+        };
+        kinds::decode(self, request.resource, &mut new, &reading)?;
         self.update_object(request, &info, old, new)
     }
 

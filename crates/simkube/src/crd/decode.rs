@@ -4,10 +4,38 @@ use serde_json::{Map, Value};
 
 use super::schema::Node;
 
-/// Removes fields that the schema does not know; returns their paths.
-pub(super) fn prune(root: &Node, value: &mut Value) -> Vec<String> {
+/// Reads an object: prunes it, drops nulls, fills in defaults. Parts that equal
+/// those of `old` are left as they are. Returns the paths of unknown fields.
+pub(super) fn read(root: &Node, value: &mut Value, old: Option<&Value>) -> Vec<String> {
     let mut unknown = Vec::new();
-    prune_node(root, value, true, "", &mut unknown);
+    let Value::Object(map) = value else {
+        return unknown;
+    };
+    map.retain(|key, v| {
+        if is_object_header(key) || old.is_some_and(|o| o.get(key) == Some(v)) {
+            return true;
+        }
+        match child_of(root, key) {
+            Some(child) => {
+                prune_node(child, v, child.embedded, key, &mut unknown);
+                drop_nulls(child, v);
+                true
+            }
+            None if root.keeps_unknown() => true,
+            None => {
+                unknown.push(key.clone());
+                false
+            }
+        }
+    });
+    drop_null_fields(root, map);
+    default_fields(root, map);
+    for (key, v) in map.iter_mut() {
+        let seen = old.is_some_and(|o| o.get(key) == Some(v));
+        if let Some(child) = child_of(root, key).filter(|_| !seen) {
+            apply_defaults(child, v);
+        }
+    }
     unknown
 }
 
@@ -70,13 +98,10 @@ fn prune_map(
 }
 
 /// Removes nulls where the schema allows none and offers no default.
-pub(super) fn drop_nulls(node: &Node, value: &mut Value) {
+fn drop_nulls(node: &Node, value: &mut Value) {
     match value {
         Value::Object(map) => {
-            map.retain(|key, v| match child_of(node, key) {
-                Some(child) => !v.is_null() || child.nullable || child.default.is_some(),
-                None => true,
-            });
+            drop_null_fields(node, map);
             for (key, v) in map.iter_mut() {
                 if let Some(child) = child_of(node, key) {
                     drop_nulls(child, v);
@@ -92,22 +117,18 @@ pub(super) fn drop_nulls(node: &Node, value: &mut Value) {
     }
 }
 
+fn drop_null_fields(node: &Node, map: &mut Map<String, Value>) {
+    map.retain(|key, v| match child_of(node, key) {
+        Some(child) => !v.is_null() || child.nullable || child.default.is_some(),
+        None => true,
+    });
+}
+
 /// Fills in defaults from the top down, so that those of a defaulted map apply too.
-pub(super) fn apply_defaults(node: &Node, value: &mut Value) {
+fn apply_defaults(node: &Node, value: &mut Value) {
     match value {
         Value::Object(map) => {
-            for (key, child) in &node.properties {
-                let Some(default) = &child.default else {
-                    continue;
-                };
-                let missing = match map.get(key) {
-                    None => true,
-                    Some(v) => v.is_null() && !child.nullable,
-                };
-                if missing {
-                    map.insert(key.clone(), default.clone());
-                }
-            }
+            default_fields(node, map);
             for (key, v) in map.iter_mut() {
                 if let Some(child) = child_of(node, key) {
                     apply_defaults(child, v);
@@ -120,6 +141,21 @@ pub(super) fn apply_defaults(node: &Node, value: &mut Value) {
             }
         }
         _ => {}
+    }
+}
+
+fn default_fields(node: &Node, map: &mut Map<String, Value>) {
+    for (key, child) in &node.properties {
+        let Some(default) = &child.default else {
+            continue;
+        };
+        let missing = match map.get(key) {
+            None => true,
+            Some(v) => v.is_null() && !child.nullable,
+        };
+        if missing {
+            map.insert(key.clone(), default.clone());
+        }
     }
 }
 

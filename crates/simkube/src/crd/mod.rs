@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::field::{FieldError, FieldErrorKind};
+use crate::kinds::Reading;
 use crate::request::FieldValidation;
 use crate::resource::Info;
 use crate::status::Status;
@@ -35,12 +36,14 @@ pub(crate) struct Crd {
     pub info: Info,
     pub selectable: Vec<String>,
     pub scale: Option<ScalePaths>,
+    /// It replaced an earlier definition, by which stored objects were read.
+    revised: bool,
     root: Node,
 }
 
 impl Crd {
     /// Compiles the storage version of a definition.
-    pub fn compile(definition: &Value) -> Result<Arc<Crd>, Status> {
+    pub fn compile(definition: &Value, revised: bool) -> Result<Arc<Crd>, Status> {
         let refuse = |why: &str| {
             let name = text_or_empty(definition, "metadata.name");
             Status::bad_request(format!("CustomResourceDefinition \"{name}\": {why}"))
@@ -79,41 +82,20 @@ impl Crd {
             info,
             selectable,
             scale: scale_paths(version),
+            revised,
             root,
         }))
     }
 
     /// Prunes, drops nulls and fills in defaults; in strict mode refuses unknown fields.
-    pub fn decode(
-        &self,
-        value: &mut Value,
-        validation: FieldValidation,
-        patched: bool,
-    ) -> Result<(), Status> {
-        let unknown = decode::prune(&self.root, value);
-        if validation == FieldValidation::Strict && !unknown.is_empty() {
-            return Err(self.unknown_fields(value, &unknown, patched));
+    pub fn decode(&self, value: &mut Value, reading: &Reading<'_>) -> Result<(), Status> {
+        // What did not change was read before, unless by another schema.
+        let old = reading.old.filter(|_| !self.revised);
+        let unknown = decode::read(&self.root, value, old);
+        if !unknown.is_empty() && reading.validation == FieldValidation::Strict {
+            return Err(reading.refuse_unknown(&self.info, value, &unknown));
         }
-        decode::drop_nulls(&self.root, value);
-        decode::apply_defaults(&self.root, value);
         Ok(())
-    }
-
-    fn unknown_fields(&self, value: &Value, unknown: &[String], patched: bool) -> Status {
-        let list: Vec<String> = unknown
-            .iter()
-            .map(|p| format!("unknown field \"{p}\""))
-            .collect();
-        let text = format!("strict decoding error: {}", list.join(", "));
-        if !patched {
-            let kind = format!("{} in version \"{}\"", self.info.kind, self.info.version);
-            return Status::bad_request(format!(
-                "{kind} cannot be handled as a {}: {text}",
-                self.info.kind
-            ));
-        }
-        let error = FieldError::of(FieldErrorKind::Invalid, "patch", None, text);
-        Status::invalid(&self.info, crate::value::name(value), &[error])
     }
 
     /// Everything that is wrong with an object, or with a change of it.

@@ -7,27 +7,65 @@ mod plain;
 pub(crate) mod pod;
 mod pod_update;
 mod service;
+mod shape;
 mod volume;
 
 use serde_json::Value;
 
 use crate::api::{Server, meta};
-use crate::field::FieldError;
+use crate::field::{FieldError, FieldErrorKind};
 use crate::request::{FieldValidation, Subresource};
-use crate::resource::Resource;
+use crate::resource::{Info, Resource};
 use crate::status::Status;
 use crate::value::{copy_key, take};
+
+/// How an object that a client sent is to be read.
+pub(crate) struct Reading<'a> {
+    pub validation: FieldValidation,
+    /// It is the result of a patch.
+    pub patched: bool,
+    /// The object it is going to replace.
+    pub old: Option<&'a Value>,
+}
+
+impl Reading<'_> {
+    /// A patch that brings unknown fields is invalid, a whole object unreadable.
+    pub fn refuse_unknown(&self, info: &Info, value: &Value, unknown: &[String]) -> Status {
+        let list: Vec<String> = unknown
+            .iter()
+            .map(|p| format!("unknown field \"{p}\""))
+            .collect();
+        let why = format!("strict decoding error: {}", list.join(", "));
+        if !self.patched {
+            return unreadable(info, &why);
+        }
+        let error = FieldError::of(FieldErrorKind::Invalid, "patch", None, why);
+        Status::invalid(info, crate::value::name(value), &[error])
+    }
+}
+
+fn unreadable(info: &Info, why: &str) -> Status {
+    let (kind, version) = (&info.kind, &info.version);
+    let message = format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+    Status::bad_request(message)
+}
 
 /// Reads what a client sent: drops (or refuses) unknown fields, fills in defaults.
 pub(crate) fn decode(
     server: &Server,
     resource: Resource,
     value: &mut Value,
-    validation: FieldValidation,
-    patched: bool,
+    reading: &Reading<'_>,
 ) -> Result<(), Status> {
     if let Some(crd) = server.crd(resource) {
-        return crd.decode(value, validation, patched);
+        return crd.decode(value, reading);
+    }
+    read_shape(server, resource, value, reading)?;
+    let same_spec = reading
+        .old
+        .is_some_and(|o| o.get("spec") == value.get("spec"));
+    if same_spec && value.get("spec").is_some() {
+        return Ok(());
     }
     match resource {
         Resource::Pods => pod::default(value),
@@ -38,6 +76,27 @@ pub(crate) fn decode(
         Resource::Secrets => plain::default_secret(value),
         Resource::Jobs => job::default(value),
         _ => {}
+    }
+    Ok(())
+}
+
+fn read_shape(
+    server: &Server,
+    resource: Resource,
+    value: &mut Value,
+    reading: &Reading<'_>,
+) -> Result<(), Status> {
+    // events.k8s.io/v1 spells some fields differently, in the same store.
+    if resource == Resource::Events {
+        return Ok(());
+    }
+    let info = server.info(resource)?;
+    let findings = shape::normalise(&info.kind, value, reading.old);
+    if let Some(wrong) = &findings.wrong {
+        return Err(unreadable(info, wrong));
+    }
+    if !findings.unknown.is_empty() && reading.validation == FieldValidation::Strict {
+        return Err(reading.refuse_unknown(info, value, &findings.unknown));
     }
     Ok(())
 }

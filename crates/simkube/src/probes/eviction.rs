@@ -1,0 +1,141 @@
+//! `pods/eviction`.
+
+use serde_json::{Value, json};
+
+use super::Probe;
+use super::lab::{Lab, scheduled_pod};
+use crate::request::Request;
+use crate::resource::Resource::{PodDisruptionBudgets, Pods};
+
+pub(super) const PROBES: &[Probe] = &[
+    Probe::new("A57", "an eviction asks the budget, and charges it", a57),
+    Probe::new(
+        "A65",
+        "pods that are not healthy may be evicted by policy",
+        a65,
+    ),
+    Probe::new("A66", "two budgets on one pod make it unevictable", a66),
+];
+
+fn running(lab: &mut Lab<'_>, name: &str, ready: bool) -> String {
+    let ns = lab.namespace.clone();
+    let mut body = scheduled_pod(name);
+    body["metadata"]["labels"] = json!({"app": "web"});
+    lab.create(Pods, body).ok(201);
+    let ready = if ready { "True" } else { "False" };
+    let status =
+        json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}});
+    lab.ask(Request::patch(Pods, &ns, name, status).status())
+        .ok(200)
+        .uid()
+}
+
+fn budget(lab: &mut Lab<'_>, name: &str, spec: Value, status: Value) {
+    let ns = lab.namespace.clone();
+    let mut spec = spec;
+    spec["selector"] = json!({"matchLabels": {"app": "web"}});
+    lab.create(
+        PodDisruptionBudgets,
+        json!({"metadata": {"name": name}, "spec": spec}),
+    )
+    .ok(201);
+    lab.ask(Request::patch(PodDisruptionBudgets, &ns, name, json!({"status": status})).status())
+        .ok(200);
+}
+
+fn numbers(allowed: i64, current: i64, desired: i64) -> Value {
+    json!({
+        "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": current,
+        "desiredHealthy": desired, "expectedPods": 3,
+    })
+}
+
+const REFUSAL: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+fn a57(lab: &mut Lab<'_>) {
+    let ns = lab.namespace.clone();
+    for name in ["a", "b", "c"] {
+        running(lab, name, true);
+    }
+    lab.ask(Request::evict(&ns, "missing"))
+        .refused(404, "NotFound");
+    budget(lab, "web", json!({"minAvailable": 2}), numbers(1, 3, 2));
+    lab.ask(Request::evict(&ns, "a").dry_run()).ok(201);
+    lab.get(PodDisruptionBudgets, "web")
+        .ok(200)
+        .has("/status/disruptionsAllowed", 1);
+    lab.ask(Request::evict(&ns, "a"))
+        .ok(201)
+        .has("/status", "Success");
+    lab.get(Pods, "a")
+        .ok(200)
+        .has("/metadata/deletionGracePeriodSeconds", 30)
+        .has("/status/conditions/1/type", "DisruptionTarget")
+        .has("/status/conditions/1/reason", "EvictionByEvictionAPI");
+    let after = lab
+        .get(PodDisruptionBudgets, "web")
+        .ok(200)
+        .has("/status/disruptionsAllowed", 0);
+    lab.equal(
+        "disrupted",
+        after.text("/status/disruptedPods/a").is_empty(),
+        false,
+    );
+    lab.ask(Request::evict(&ns, "b"))
+        .refused(429, "TooManyRequests")
+        .says(REFUSAL)
+        .cause("DisruptionBudget", "");
+    lab.ask(Request::evict(&ns, "a")).ok(201);
+    let behind = json!({"spec": {"minAvailable": 1}});
+    lab.patch(PodDisruptionBudgets, "web", behind)
+        .ok(200)
+        .has("/metadata/generation", 2);
+    lab.ask(Request::evict(&ns, "b"))
+        .refused(429, "TooManyRequests")
+        .says(REFUSAL)
+        .has("/details/retryAfterSeconds", 10);
+    lab.delete(PodDisruptionBudgets, "web").ok(200);
+    let stranger = Request::evict(&ns, "b").uid("aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa");
+    lab.ask(stranger).refused(409, "Conflict");
+    let uid = lab.get(Pods, "b").uid();
+    lab.ask(Request::evict(&ns, "b").uid(&uid).grace(5)).ok(201);
+    lab.get(Pods, "b")
+        .ok(200)
+        .has("/metadata/deletionGracePeriodSeconds", 5);
+}
+
+fn a65(lab: &mut Lab<'_>) {
+    let ns = lab.namespace.clone();
+    for name in ["a", "b", "c"] {
+        running(lab, name, false);
+    }
+    let mut pending = scheduled_pod("p");
+    pending["metadata"]["labels"] = json!({"app": "web"});
+    lab.create(Pods, pending).ok(201);
+    budget(lab, "web", json!({"minAvailable": 2}), numbers(0, 1, 2));
+    lab.ask(Request::evict(&ns, "p")).ok(201);
+    lab.ask(Request::evict(&ns, "a"))
+        .refused(429, "TooManyRequests");
+    let enough = json!({"status": numbers(0, 2, 2)});
+    lab.ask(Request::patch(PodDisruptionBudgets, &ns, "web", enough).status())
+        .ok(200);
+    lab.ask(Request::evict(&ns, "a")).ok(201);
+    let few = json!({"status": numbers(0, 1, 2)});
+    lab.ask(Request::patch(PodDisruptionBudgets, &ns, "web", few).status())
+        .ok(200);
+    lab.ask(Request::evict(&ns, "b"))
+        .refused(429, "TooManyRequests");
+    let always = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}});
+    lab.patch(PodDisruptionBudgets, "web", always).ok(200);
+    lab.ask(Request::evict(&ns, "b")).ok(201);
+}
+
+fn a66(lab: &mut Lab<'_>) {
+    let ns = lab.namespace.clone();
+    running(lab, "a", true);
+    budget(lab, "one", json!({"minAvailable": 0}), numbers(1, 1, 0));
+    budget(lab, "two", json!({"minAvailable": 0}), numbers(1, 1, 0));
+    lab.ask(Request::evict(&ns, "a"))
+        .refused(500, "InternalError")
+        .says("This pod has more than one PodDisruptionBudget");
+}

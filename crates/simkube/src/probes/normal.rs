@@ -1,0 +1,116 @@
+//! Answers without what differs from run to run.
+
+use serde_json::{Map, Value};
+
+use crate::time::SimTime;
+
+/// Replaces uids and versions by numbers in the order in which they appear.
+#[derive(Default)]
+pub(super) struct Normaliser {
+    uids: Vec<String>,
+    versions: Vec<String>,
+}
+
+impl Normaliser {
+    pub fn value(&mut self, value: &Value) -> Value {
+        match value {
+            Value::Object(map) => Value::Object(self.map(map)),
+            Value::Array(list) => list.iter().map(|v| self.value(v)).collect(),
+            Value::String(s) if is_time(s) => "T".into(),
+            Value::String(s) => self.text(s).into(),
+            other => other.clone(),
+        }
+    }
+
+    fn map(&mut self, map: &Map<String, Value>) -> Map<String, Value> {
+        let mut out = Map::new();
+        for (key, value) in map {
+            let normal = match (key.as_str(), value) {
+                ("managedFields" | "continue", _) => continue,
+                ("resourceVersion", Value::String(s)) => number("R", &mut self.versions, s).into(),
+                _ => self.value(value),
+            };
+            out.insert(key.clone(), normal);
+        }
+        out
+    }
+
+    /// A sentence, with the uids in it replaced.
+    pub fn text(&mut self, text: &str) -> String {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = find_uid(rest) {
+            out.push_str(&rest[..at]);
+            out.push_str(&number("U", &mut self.uids, &rest[at..at + UID_LENGTH]));
+            rest = &rest[at + UID_LENGTH..];
+        }
+        out.push_str(rest);
+        if text.to_lowercase().contains("resource version") || text.contains("ResourceVersion") {
+            out = without_numbers(&out);
+        }
+        out
+    }
+}
+
+/// Versions in sentences have no order that could be kept.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+const UID_LENGTH: usize = 36;
+
+fn number(letter: &str, seen: &mut Vec<String>, what: &str) -> String {
+    let index = seen.iter().position(|s| s == what).unwrap_or_else(|| {
+        seen.push(what.to_owned());
+        seen.len() - 1
+    });
+    format!("{letter}{}", index + 1)
+}
+
+fn find_uid(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    (0..=bytes.len().checked_sub(UID_LENGTH)?).find(|start| {
+        bytes[*start..*start + UID_LENGTH]
+            .iter()
+            .enumerate()
+            .all(|(i, c)| match i {
+                8 | 13 | 18 | 23 => *c == b'-',
+                _ => c.is_ascii_hexdigit(),
+            })
+    })
+}
+
+fn is_time(text: &str) -> bool {
+    text.len() >= 20 && text.ends_with('Z') && SimTime::parse(text).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_differs_from_run_to_run_is_replaced() {
+        let mut normaliser = Normaliser::default();
+        let normal = normaliser.value(&json!({"metadata": {
+            "uid": "00000000-0000-4000-8000-00000000000a", "resourceVersion": "17",
+            "creationTimestamp": "2026-01-01T00:00:00Z", "managedFields": [],
+        }}));
+        assert_eq!(
+            normal,
+            json!({"metadata": {"uid": "U1", "resourceVersion": "R1", "creationTimestamp": "T"}})
+        );
+        assert_eq!(
+            normaliser.text("not (00000000-0000-4000-8000-00000000000a) but it"),
+            "not (U1) but it"
+        );
+    }
+}
