@@ -155,11 +155,18 @@ pub struct Predicate {
 }
 
 impl Report {
-    /// The first step that does not move.
+    /// The step whose wait explains most: one that needs somebody to act before one that passes by
+    /// itself, and a cause before what only follows from it.
     pub fn first_blocked(&self) -> Option<(&Step, &Blocker)> {
-        self.steps
-            .iter()
-            .find_map(|s| s.blocker.as_ref().map(|b| (s, b)))
+        let steps = self.steps.iter();
+        let blocked = steps.filter_map(|s| s.blocker.as_ref().map(|b| (s, b)));
+        blocked.min_by_key(|(_, blocker)| match blocker.reason {
+            reason if reason.page().stalls => 0,
+            Reason::Paused => 1,
+            Reason::BudgetUsed | Reason::Settling => 3,
+            Reason::ForeignBudget => 4,
+            _ => 2,
+        })
     }
 
     /// Cuts the report to what status may hold.
@@ -196,6 +203,40 @@ fn is_zero(n: &u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn blocked(reason: Reason) -> Step {
+        Step {
+            action: Action::Start,
+            member: None,
+            cause: String::new(),
+            state: StepState::Blocked,
+            since: None,
+            blocker: Some(Blocker {
+                reason,
+                message: String::new(),
+                observed: String::new(),
+                limit: String::new(),
+                clears_when: String::new(),
+                next_command: String::new(),
+            }),
+        }
+    }
+
+    #[test]
+    fn what_lasts_until_somebody_acts_is_named_before_what_passes() {
+        let named = |reasons: &[Reason]| {
+            let steps = reasons.iter().map(|r| blocked(*r)).collect();
+            let report = Report {
+                steps,
+                ..Report::default()
+            };
+            report.first_blocked().map(|(_, b)| b.reason)
+        };
+        let all = [Reason::Pulling, Reason::BudgetUsed, Reason::CrashLooping];
+        assert_eq!(named(&all), Some(Reason::CrashLooping));
+        assert_eq!(named(&all[..2]), Some(Reason::Pulling));
+        assert_eq!(named(&[]), None);
+    }
 
     #[test]
     fn a_long_report_is_cut_and_says_by_how_much() {

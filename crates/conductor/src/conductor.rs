@@ -139,7 +139,7 @@ impl Conductor {
         if self.superseded(epoch) {
             return;
         }
-        let lists = self.gate.to_list(now);
+        let lists = self.gate.due_for_listing(now);
         out.extend(lists.into_iter().map(Output::Relist));
         self.world.snap.behind = self.gate.behind();
         let overdue = self.note_lag(now);

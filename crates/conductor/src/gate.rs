@@ -102,7 +102,7 @@ impl Gate {
 
     /// Kinds to list again now: those of which nobody knows, and those that are overdue. Each is
     /// asked for once in ten seconds.
-    pub fn to_list(&mut self, now: Time) -> Vec<Kind> {
+    pub fn due_for_listing(&mut self, now: Time) -> Vec<Kind> {
         let mut kinds = Vec::new();
         for (kind, lane) in &mut self.lanes {
             let overdue = lane.since.is_some_and(|s| s.plus_ms(PATIENCE_MS) <= now);
@@ -161,10 +161,10 @@ mod tests {
     fn an_overdue_watch_is_listed_again_once_in_ten_seconds() {
         let mut gate = Gate::default();
         gate.wrote(Kind::Claim, "7", Time(0));
-        assert!(gate.to_list(Time(9_999)).is_empty());
-        assert_eq!(gate.to_list(Time(10_000)), [Kind::Claim]);
-        assert!(gate.to_list(Time(12_000)).is_empty());
-        assert_eq!(gate.to_list(Time(20_000)), [Kind::Claim]);
+        assert!(gate.due_for_listing(Time(9_999)).is_empty());
+        assert_eq!(gate.due_for_listing(Time(10_000)), [Kind::Claim]);
+        assert!(gate.due_for_listing(Time(12_000)).is_empty());
+        assert_eq!(gate.due_for_listing(Time(20_000)), [Kind::Claim]);
         gate.listed(Kind::Claim);
         assert!(gate.behind().is_empty());
     }
@@ -173,6 +173,6 @@ mod tests {
     fn a_write_that_nobody_knows_of_is_looked_up_at_once() {
         let mut gate = Gate::default();
         gate.unsure(Kind::Pod, Time(5));
-        assert_eq!(gate.to_list(Time(5)), [Kind::Pod]);
+        assert_eq!(gate.due_for_listing(Time(5)), [Kind::Pod]);
     }
 }

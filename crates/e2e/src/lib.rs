@@ -1,5 +1,7 @@
 //! What the end-to-end tests share: objects that they create.
 
+pub mod ensemble;
+
 use anyhow::{Context, Result};
 use ensemble_testbed::harness::TestNamespace;
 use serde_json::{Value, json};

@@ -4,6 +4,7 @@
 //! checks the [`invariants`] after every step, then heals everything and requires that all ends
 //! well. The conductor is the one that runs in production: only its driver is another.
 
+pub mod demo;
 pub mod explore;
 pub mod fault;
 pub mod invariants;

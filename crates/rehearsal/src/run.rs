@@ -150,10 +150,14 @@ impl Rehearsal<'_> {
 
     /// Plays until something holds or time is over; whether it held.
     fn play(&mut self, until: u64, holds: impl Fn(&World) -> bool) -> Result<bool, Violation> {
+        let mut looked_at = None;
         loop {
-            if holds(&self.world) {
+            // Only a write can make it hold.
+            let revision = Some(self.world.cluster.revision());
+            if looked_at != revision && holds(&self.world) {
                 return Ok(true);
             }
+            looked_at = revision;
             let now = self.world.cluster.now().0;
             if now >= until {
                 return Ok(false);

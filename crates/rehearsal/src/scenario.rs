@@ -109,7 +109,8 @@ fn user(world: &mut World, request: Request) {
     let _ = world.cluster.call(&request.client("user"));
 }
 
-fn create(world: &mut World, spec: Value) {
+/// The user creates the Ensemble, with those fields of its spec.
+pub fn create(world: &mut World, spec: Value) {
     let mut body = orders();
     for (key, value) in spec.as_object().into_iter().flatten() {
         body["spec"][key] = value.clone();
@@ -127,7 +128,8 @@ pub fn image(world: &mut World, tag: &str) {
     patch(world, json!({"template": {"spec": {"containers": [container(tag)]}}}));
 }
 
-fn replicas(world: &mut World, replicas: u32) {
+/// The user scales.
+pub fn replicas(world: &mut World, replicas: u32) {
     patch(world, json!({"replicas": replicas}));
 }
 
@@ -164,7 +166,8 @@ fn half_way(world: &World) -> bool {
     seen && (1..3).contains(&status.updated_replicas)
 }
 
-fn waits_for(world: &World, reason: Reason) -> bool {
+/// Whether a step waits for that reason.
+pub fn waits_for(world: &World, reason: Reason) -> bool {
     let blocked = |s: &ensemble_api::Step| s.blocker.as_ref().is_some_and(|b| b.reason == reason);
     status(world).plan.steps.iter().any(blocked)
 }
@@ -172,10 +175,15 @@ fn waits_for(world: &World, reason: Reason) -> bool {
 /// Whether status says Ready and the truth agrees: all members asked for are Ready, at the image
 /// that is asked for, and no other exists.
 pub fn ready(world: &World) -> bool {
-    let Some(object) = ensemble(world) else { return false };
-    let status = status(world);
-    let seen = object["metadata"]["generation"].as_i64() == Some(status.observed_generation);
-    let says = status.condition("Ready").is_some_and(|c| c.status == "True");
+    let Some(object) = ensemble(world) else {
+        return false;
+    };
+    // Looked at very often: read in place rather than as a whole.
+    let status = &object["status"];
+    let seen = object["metadata"]["generation"] == status["observedGeneration"];
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let mut conditions = conditions.filter(|c| c["type"] == "Ready");
+    let says = conditions.any(|c| c["status"] == "True");
     seen && says && truly_ready(world, &object)
 }
 

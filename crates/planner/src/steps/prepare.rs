@@ -253,7 +253,18 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
 }
 
 fn report_pull(draft: &mut Draft<'_>, missing: &[(String, Vec<String>)], failed: Option<String>) {
-    let nodes: Vec<&str> = missing.iter().map(|(node, _)| node.as_str()).collect();
+    let snap = draft.snap;
+    let outdated = |pod: &PodView| !draft.revisions.is_current(pod.revision());
+    let concerned =
+        |pod: &&PodView| missing.iter().any(|(node, _)| *node == pod.node) && outdated(pod);
+    let pods = snap
+        .pod_ordinals()
+        .filter_map(|o| snap.our_pod(o))
+        .filter(concerned);
+    let members: Vec<String> = pods
+        .map(|p| format!("{} on {}", p.meta.pin.name, p.node))
+        .collect();
+    let members = members.join(", ");
     let images: BTreeSet<&str> = missing
         .iter()
         .flat_map(|(_, i)| i)
@@ -263,12 +274,9 @@ fn report_pull(draft: &mut Draft<'_>, missing: &[(String, Vec<String>)], failed:
     let (reason, message) = match failed {
         Some(cause) => (
             Reason::ImageMissing,
-            format!("{images} cannot be pulled: {cause}"),
+            format!("{images} cannot be pulled for {members}: {cause}"),
         ),
-        None => (
-            Reason::Pulling,
-            format!("pulling {images} on {}", nodes.join(", ")),
-        ),
+        None => (Reason::Pulling, format!("pulling {images} for {members}")),
     };
     let mut blocker = blocker(draft.snap, reason, message);
     blocker.observed = "no member was touched".into();
@@ -280,7 +288,7 @@ fn discard_helpers(draft: &mut Draft<'_>, needed_on: &BTreeSet<&str>) {
     let target = draft.revisions.target.clone();
     let useless = snap.helpers().filter(|h| {
         let needed = h.revision() == target && needed_on.contains(h.node.as_str());
-        !h.meta.deleting && !(needed || h.node.is_empty() && h.revision() == target)
+        !h.meta.deleting && !needed
     });
     let pins: Vec<_> = useless.map(|h| h.meta.pin.clone()).collect();
     for pin in pins {

@@ -8,10 +8,11 @@ use crate::render;
 use crate::revision;
 use crate::write::Write;
 use ensemble_api::names::{self, DEFAULT_GROUP};
-use ensemble_api::report::State;
+use ensemble_api::report::{Action, State};
 use ensemble_api::status::{EnsembleStatus, MEMBERS_MAX, MemberStatus, Summary};
 use ensemble_api::{Reason, Report, Step, StepState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::collections::BTreeSet;
 
 /// The last step: the report, and the status that holds it.
 pub fn run(mut draft: Draft<'_>) -> Plan {
@@ -26,12 +27,7 @@ pub fn run(mut draft: Draft<'_>) -> Plan {
 pub fn suspended(mut draft: Draft<'_>) -> Plan {
     let message = "suspend is true".to_owned();
     let blocker = crate::plan::blocker(draft.snap, Reason::Suspended, message);
-    draft.block(
-        ensemble_api::report::Action::Maintain,
-        None,
-        "suspend",
-        blocker,
-    );
+    draft.block(Action::Maintain, None, "suspend", blocker);
     let mut status = draft.snap.ensemble.status.clone();
     status.observed_generation = draft.snap.ensemble.meta.generation;
     status.plan = report(&draft, State::Suspended);
@@ -104,12 +100,7 @@ fn behind(draft: &mut Draft<'_>) {
         .cloned();
     if let Some(failure) = stuck {
         let blocker = crate::plan::blocker(draft.snap, Reason::CacheBehind, failure.message);
-        draft.block(
-            ensemble_api::report::Action::Maintain,
-            None,
-            "own writes",
-            blocker,
-        );
+        draft.block(Action::Maintain, None, "own writes", blocker);
     }
 }
 
@@ -161,12 +152,25 @@ fn deadline(draft: &mut Draft<'_>) {
     let seconds = snap.ensemble.spec.rollout.progress_deadline_seconds;
     let message = format!("no member made progress for {seconds} s");
     let blocker = crate::plan::blocker(snap, Reason::Stalled, message);
-    draft.block(
-        ensemble_api::report::Action::Maintain,
-        None,
-        "progressDeadlineSeconds",
-        blocker,
-    );
+    draft.block(Action::Maintain, None, "progressDeadlineSeconds", blocker);
+}
+
+/// Whether something lasts until somebody acts. The trouble of a member does not if the rollout is
+/// about to replace it: then somebody has acted.
+fn is_stalled(steps: &[Step]) -> bool {
+    let replaced: BTreeSet<&str> = steps
+        .iter()
+        .filter(|s| s.action == Action::Recreate)
+        .filter_map(|s| s.member.as_deref())
+        .collect();
+    let passes = |s: &Step| {
+        let member = s.member.as_deref();
+        s.action == Action::Start && member.is_some_and(|m| replaced.contains(m))
+    };
+    let mut lasting = steps
+        .iter()
+        .filter(|s| s.blocker.as_ref().is_some_and(|b| b.reason.page().stalls));
+    lasting.any(|s| !passes(s))
 }
 
 fn state(draft: &Draft<'_>) -> State {
@@ -182,7 +186,7 @@ fn state(draft: &Draft<'_>) -> State {
     if whole && !busy {
         return State::Ready;
     }
-    if reasons.iter().any(|r| r.page().stalls) {
+    if is_stalled(&draft.steps) {
         return State::Stalled;
     }
     if reasons.contains(&Reason::Paused) {

@@ -86,15 +86,13 @@ fn budget(draft: &mut Draft<'_>) {
     }
     let wanted = snap.ensemble.spec.disruption == Disruption::Managed && foreign.is_none();
     match (wanted, ours) {
-        (true, None) => {
-            // A foreign budget of our name that does not select us is nobody's business.
-            if !snap.budgets.contains_key(&name) {
-                let body = render::budget(snap);
-                draft.write(Write::Create {
-                    kind: Kind::Budget,
-                    body,
-                });
-            }
+        // A foreign budget of our name that does not select us is nobody's business.
+        (true, None) if !snap.budgets.contains_key(&name) => {
+            let body = render::budget(snap);
+            draft.write(Write::Create {
+                kind: Kind::Budget,
+                body,
+            });
         }
         (true, Some(found)) if found.meta.controller.is_none() => {
             let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});

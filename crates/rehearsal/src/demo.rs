@@ -1,0 +1,310 @@
+//! The demo: a script in acts, played on the real conductor a piece at a time, so that whoever
+//! watches decides how fast time passes.
+
+use crate::invariants::{Broken, Checker};
+use crate::process::{Process, now};
+use crate::scenario::{self, Line, create, image, ready, replicas, waits_for};
+use crate::translate;
+use crate::world::{self, World};
+use ensemble_api::Reason;
+use serde_json::{Value, json};
+use simkube::SimTime;
+
+/// How long one line may take, in virtual time.
+const PATIENCE_MS: u64 = 40 * 60 * 1000;
+/// How long a call takes.
+const CALL_MS: u64 = 5;
+/// The most time that passes in one piece.
+const PIECE_MS: u64 = 1000;
+/// The node that dies.
+const VICTIM: &str = "node-b";
+
+/// Something to see, from beginning to end.
+pub struct Act {
+    /// What it is about.
+    pub title: &'static str,
+    /// What to look at.
+    pub look: &'static str,
+    lines: &'static [Line],
+}
+
+const SETTLED: Line = Line::Until("all members serve, at the newest template", ready);
+/// Time to look at it.
+const LOOK: Line = Line::Pass(20);
+
+/// The script.
+pub const ACTS: &[Act] = &[
+    Act {
+        title: "create",
+        look: "Three members with two volumes each, on three nodes in three zones.",
+        lines: &[Line::Do("kubectl apply -f orders.yaml", |w| create(w, json!({}))), SETTLED, LOOK],
+    },
+    Act {
+        title: "upgrade",
+        look: "A new image: it is pulled ahead, then one member at a time is replaced.",
+        lines: &[Line::Do("the image becomes db:2", |w| image(w, "2")), SETTLED, LOOK],
+    },
+    Act {
+        title: "an image that does not exist",
+        look: "It is found out before anybody is touched: all members go on serving.",
+        lines: &[
+            Line::Do("the image becomes db:missing", |w| image(w, "missing")),
+            Line::Until("it waits for ImageMissing", |w| waits_for(w, Reason::ImageMissing)),
+            Line::Pass(60),
+        ],
+    },
+    Act {
+        title: "correct it",
+        look: "The next template goes through at once; nothing has to be cleaned up.",
+        lines: &[Line::Do("the image becomes db:3", |w| image(w, "3")), SETTLED, LOOK],
+    },
+    Act {
+        title: "a node dies",
+        look: "Its member may still be writing, so nobody takes its place until it is known to be down.",
+        lines: &[
+            Line::Do("node-b loses its power", |w| w.cluster.kill_node(VICTIM)),
+            Line::Until("a member does not serve", member_lost),
+            Line::Pass(60),
+            Line::Do("node-b is back", |w| w.cluster.heal_node(VICTIM)),
+            SETTLED,
+            LOOK,
+        ],
+    },
+    Act {
+        title: "scale out",
+        look: "Two more members, each with volumes of its own.",
+        lines: &[Line::Do("kubectl scale ens/orders --replicas 5", |w| replicas(w, 5)), SETTLED, LOOK],
+    },
+    Act {
+        title: "scale in",
+        look: "The two that came last go again; their volumes are kept.",
+        lines: &[Line::Do("kubectl scale ens/orders --replicas 3", |w| replicas(w, 3)), SETTLED, LOOK],
+    },
+];
+
+fn member_lost(world: &World) -> bool {
+    scenario::status(world).members.iter().any(|m| m.presence != "Serving")
+}
+
+/// What has just happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// An act begins.
+    Opens,
+    /// Somebody did something.
+    Did(&'static str),
+    /// What was waited for has come.
+    Seen(&'static str),
+    /// Some time has passed.
+    Later,
+    /// The act is over.
+    Closes,
+    /// The script is over.
+    Ends,
+}
+
+/// What the demo comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// How long it took, in virtual time.
+    pub virtual_ms: u64,
+    /// How many calls the controller made.
+    pub calls: u32,
+    /// How many pods it told to end.
+    pub disruptions: u32,
+    /// The fewest members that served at once, after all had.
+    pub fewest_ready: Option<u32>,
+    /// The lowest number of further losses that status said could be borne, after the first act.
+    pub lowest_tolerance: Option<u32>,
+    /// How many writes were checked against the rules.
+    pub checks: u64,
+}
+
+/// A demo under way.
+pub struct Demo {
+    world: World,
+    controller: Process,
+    checker: Checker,
+    began: u64,
+    act: usize,
+    /// 0 before the act opens, then one more than the line.
+    at: usize,
+    line_began: u64,
+    calls: u32,
+    lowest_tolerance: Option<u32>,
+}
+
+impl Default for Demo {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Demo {
+    /// A fresh cluster and a controller that has nothing to do yet.
+    pub fn new() -> Self {
+        let mut world = world::fresh();
+        let controller = Process::start(&mut world, "controller-1", 1, "orders");
+        let began = world.cluster.now().0;
+        Self {
+            world,
+            controller,
+            checker: Checker::default(),
+            began,
+            act: 0,
+            at: 0,
+            line_began: began,
+            calls: 0,
+            lowest_tolerance: None,
+        }
+    }
+
+    /// The act that is played, and its number from 1; the last one once all is over.
+    pub fn act(&self) -> (usize, &'static Act) {
+        let at = self.act.min(ACTS.len() - 1);
+        (at + 1, &ACTS[at])
+    }
+
+    /// The cluster's time, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.world.cluster.now().0
+    }
+
+    /// The Ensemble as the API server has it.
+    pub fn ensemble(&self) -> Option<Value> {
+        scenario::ensemble(&self.world).map(|object| (*object).clone())
+    }
+
+    /// What it has come to so far.
+    pub fn summary(&self) -> Summary {
+        Summary {
+            virtual_ms: self.now_ms() - self.began,
+            calls: self.calls,
+            disruptions: self.checker.disruptions,
+            fewest_ready: self.checker.fewest_ready,
+            lowest_tolerance: self.lowest_tolerance,
+            checks: self.checker.checks,
+        }
+    }
+
+    /// Plays one piece: at most a second, or one call, or one line of the script.
+    pub fn advance(&mut self) -> Result<Moment, Broken> {
+        let Some(act) = ACTS.get(self.act) else { return Ok(Moment::Ends) };
+        if self.at == 0 {
+            return Ok(self.turn_page(Moment::Opens));
+        }
+        let Some(line) = act.lines.get(self.at - 1) else {
+            self.act += 1;
+            self.at = 0;
+            return Ok(Moment::Closes);
+        };
+        self.line(line)
+    }
+
+    fn turn_page(&mut self, moment: Moment) -> Moment {
+        self.at += 1;
+        self.line_began = self.now_ms();
+        moment
+    }
+
+    fn line(&mut self, line: &Line) -> Result<Moment, Broken> {
+        let passed = self.now_ms() - self.line_began;
+        match line {
+            Line::Do(what, act) => {
+                act(&mut self.world);
+                self.check()?;
+                return Ok(self.turn_page(Moment::Did(what)));
+            }
+            Line::Until(what, holds) if holds(&self.world) => {
+                return Ok(self.turn_page(Moment::Seen(what)));
+            }
+            Line::Until(what, _) if passed >= PATIENCE_MS => {
+                return Err(Broken { rule: "converges", seen: format!("not within 40 minutes: {what}") });
+            }
+            Line::Pass(seconds) if passed >= seconds * 1000 => {
+                return Ok(self.turn_page(Moment::Later));
+            }
+            Line::Until(..) | Line::Pass(_) => {}
+        }
+        self.piece()?;
+        Ok(Moment::Later)
+    }
+
+    /// The controller thinks; then its next call is made, or time passes to whatever comes next.
+    fn piece(&mut self) -> Result<(), Broken> {
+        self.controller.turn(&mut self.world);
+        let Some((id, call)) = self.controller.calls.pop_front() else {
+            return self.pass(self.next_event());
+        };
+        let request = translate::request(&self.world, &call, &self.controller.name);
+        let answer = self.world.cluster.call(&request);
+        self.calls += 1;
+        self.check()?;
+        self.controller.answer(now(&self.world), id, translate::outcome(answer));
+        let to = self.now_ms() + CALL_MS;
+        while self.now_ms() < to {
+            self.pass(to)?;
+        }
+        Ok(())
+    }
+
+    fn next_event(&self) -> u64 {
+        let now = self.now_ms();
+        let wake = self.controller.wake.and_then(|at| u64::try_from(at.0).ok());
+        wake.filter(|at| *at > now).unwrap_or(u64::MAX).min(now + PIECE_MS)
+    }
+
+    fn pass(&mut self, to: u64) -> Result<(), Broken> {
+        if self.world.cluster.step_until(SimTime(to)) {
+            return self.check();
+        }
+        self.world.cluster.advance_to(SimTime(to));
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), Broken> {
+        let before = self.checker.checks;
+        self.checker.check(&self.world)?;
+        if self.checker.checks > before && self.act > 0 {
+            let tolerance = scenario::status(&self.world).plan.tolerance;
+            let lowest = self.lowest_tolerance.map_or(tolerance, |t| t.min(tolerance));
+            self.lowest_tolerance = Some(lowest);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test that cannot go on may as well stop
+mod tests {
+    use super::*;
+
+    /// By act: how many members were told to end, and what was seen.
+    fn play() -> (Vec<u32>, Vec<&'static str>, Summary) {
+        let mut demo = Demo::new();
+        let (mut acts, mut seen, mut before) = (Vec::new(), Vec::new(), 0);
+        loop {
+            match demo.advance().unwrap() {
+                Moment::Ends => return (acts, seen, demo.summary()),
+                Moment::Seen(what) => seen.push(what),
+                Moment::Closes => {
+                    acts.push(demo.summary().disruptions - before);
+                    before = demo.summary().disruptions;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn the_script_plays_to_its_end_and_breaks_no_rule() {
+        let (acts, seen, summary) = play();
+        assert_eq!(acts.len(), ACTS.len());
+        assert_eq!(acts[1], 3, "an upgrade replaces each member once");
+        assert_eq!(acts[2], 0, "a missing image costs nobody");
+        assert!(seen.contains(&"it waits for ImageMissing"));
+        assert_eq!(summary.fewest_ready, Some(2), "{summary:?}");
+        assert!(summary.checks > 100);
+    }
+}
