@@ -71,12 +71,13 @@ impl TestNamespace {
         Ok(namespace)
     }
 
-    /// Pods are refused until the namespace has its default service account.
+    /// Pods are refused until the namespace has its default service account. That takes a moment,
+    /// or much longer when the test before has just brought the API server back.
     async fn wait_for_service_account(&self) -> Result<()> {
         let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = self.api();
         eventually(
             "the default service account exists",
-            Duration::from_secs(30),
+            Duration::from_secs(120),
             async || Ok(accounts.get_opt("default").await?),
         )
         .await?;
