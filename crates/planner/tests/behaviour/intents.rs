@@ -20,7 +20,9 @@ fn foreign(known_for_seconds: i64) -> World {
 #[test]
 fn a_foreign_intent_is_first_waited_for() {
     let mut world = foreign(0);
-    world.spec(&json!({"rollout": {"maxUnavailable": 3}})).fit_budget();
+    world
+        .spec(&json!({"rollout": {"maxUnavailable": 3}}))
+        .fit_budget();
     let plan = world.plan();
     assert_eq!(granted(&world), [""; 0]);
     assert_eq!(written(&plan), [""; 0]);

@@ -13,7 +13,13 @@ fn a_lost_ledger_is_rebuilt_from_claims_and_pods() {
     let mut world = World::converged(3);
     assert_eq!(ledger(world.lose_status()), (3, "0-2".into()));
     assert_eq!(ledger(world.gone(0).gone(1).gone(2)), (3, "0-2".into()));
-    world.member(2, "1").claims.clear();
+    let mut world = World::converged(3);
+    world
+        .gone(0)
+        .gone(1)
+        .lose_status()
+        .meta(&json!({"annotations": null}));
+    world.claims.clear();
     assert_eq!(ledger(&world), (3, "2".into()));
 }
 
@@ -87,4 +93,28 @@ fn a_wiped_status_is_rebuilt_and_touches_nobody() {
     assert_eq!(rebuilt.ledger["members"].born, "0-2");
     assert_eq!(rebuilt.current_revision, revision_name("1"));
     assert_quiet(&world.store_status().plan());
+}
+
+#[test]
+fn with_a_lost_ledger_whoever_is_asked_for_counts_as_born_if_anybody_ever_was() {
+    let mut world = World::converged(3);
+    world
+        .lose_claim("data", 2)
+        .lose_claim("wal", 2)
+        .gone(2)
+        .lose_status();
+    assert_eq!(ledger(&world), (3, "0-2".into()));
+    for _ in 0..3 {
+        let plan = world.plan();
+        assert_eq!(created_members(&plan), [""; 0]);
+        assert!(reasons(&plan).contains(&"ClaimMissing orders-2".to_owned()));
+        world.store_status();
+    }
+}
+
+#[test]
+fn with_a_lost_ledger_and_nobody_ever_born_only_what_is_there_was_used() {
+    let mut world = World::begun(3);
+    world.claim("data", 0).claim("wal", 0).lose_status();
+    assert_eq!(ledger(&world), (1, "0".into()));
 }

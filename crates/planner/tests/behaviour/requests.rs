@@ -129,7 +129,11 @@ fn two_requests_for_one_member_give_it_one_life() {
 fn missing_data_is_given_up_only_for_all_members() {
     let mut world = World::settled(2);
     world.claims.clear();
-    world.passed("1").gone(0).gone(1).request("r", &["orders-0"], true)
+    world
+        .passed("1")
+        .gone(0)
+        .gone(1)
+        .request("r", &["orders-0"], true)
         .store_status();
     finish(&mut world, "r");
     assert_eq!(created(&world.plan()), [""; 0]);

@@ -66,6 +66,19 @@ fn what_lasts_until_somebody_acts_is_stalled() {
 }
 
 #[test]
+fn the_reason_to_be_stalled_is_one_that_lasts() {
+    let mut world = World::settled(3);
+    world
+        .prepared("2")
+        .member(2, "2")
+        .waiting(2, "CrashLoopBackOff");
+    world.memory.pulled.clear();
+    let status = planned(&world);
+    assert_eq!(status.condition("Stalled").unwrap().reason, "CrashLooping");
+    assert_eq!(status.summary.waiting, "CrashLooping (orders-2)");
+}
+
+#[test]
 fn too_few_members_are_not_available() {
     let mut world = World::settled(3);
     world.unhealthy(0, NOW);

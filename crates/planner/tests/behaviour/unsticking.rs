@@ -1,6 +1,7 @@
 //! A corrected template or `undo` proceeds at once from every state that a bad one leads into.
 
 use crate::common::*;
+use ensemble_api::State;
 use ensemble_planner::Time;
 use ensemble_planner::safety::How;
 use ensemble_planner::{confirm, plan};
@@ -43,6 +44,8 @@ fn a_corrected_template_replaces_the_broken_member_at_once() {
         );
         world.prepared("3");
         assert_eq!(granted(&world), ["orders-2"], "{state}");
+        let state = world.plan().report.state;
+        assert_eq!(state, State::Working, "nobody has to act any more");
     }
 }
 

@@ -243,7 +243,7 @@ impl World {
 
     pub fn revision(&mut self, tag: &str, number: i64) -> &mut Self {
         let name = revision_name(tag);
-        let snap = self.snapshot();
+        let snap = self.bare();
         let mut body = render::revision(&snap, &name, number);
         body["data"]["template"] = template(tag).into();
         body["metadata"]["uid"] = format!("rev-{tag}").into();
@@ -273,7 +273,7 @@ impl World {
     }
 
     pub fn claim(&mut self, claim: &str, ordinal: u32) -> &mut Self {
-        let snap = self.snapshot();
+        let snap = self.bare();
         let life = snap.ledger().incarnation(ordinal);
         let mut body = render::claim(&snap, claim, &Map::new(), ordinal, life);
         body["metadata"]["uid"] = format!("{claim}-{ordinal}").into();
@@ -286,7 +286,25 @@ impl World {
     /// A member with its claims, Ready for long, at that image tag.
     pub fn member(&mut self, ordinal: u32, tag: &str) -> &mut Self {
         self.claim("data", ordinal).claim("wal", ordinal);
-        let snap = self.snapshot();
+        self.pod_at(ordinal, tag)
+    }
+
+    /// A member's pod alone, at the first image tag.
+    pub fn member_pod(&mut self, ordinal: u32) -> &mut Self {
+        self.pod_at(ordinal, "1")
+    }
+
+    /// It becomes Ready.
+    pub fn ready(&mut self, ordinal: u32) -> &mut Self {
+        let conditions = json!([{"type": "Ready", "status": "True"}]);
+        self.memory
+            .ready_since
+            .insert(format!("pod-{ordinal}"), Time(NOW));
+        self.pod(ordinal, &json!({"status": {"conditions": conditions}}))
+    }
+
+    fn pod_at(&mut self, ordinal: u32, tag: &str) -> &mut Self {
+        let snap = self.bare();
         let member = render::Member {
             ordinal,
             incarnation: snap.ledger().incarnation(ordinal),
@@ -415,6 +433,14 @@ impl World {
         };
         self.memory.taken.insert((kind, name.into()), taken);
         self
+    }
+
+    /// The Ensemble alone, which is all that rendering needs.
+    fn bare(&self) -> Snapshot {
+        Snapshot {
+            ensemble: EnsembleView::read(&self.ensemble).unwrap(),
+            ..Snapshot::default()
+        }
     }
 
     pub fn snapshot(&self) -> Snapshot {

@@ -1,0 +1,152 @@
+//! Each named rule is needed: with it switched off, some situation gets another, unsafe answer.
+//!
+//! `cargo test -p ensemble-planner --features mutants`
+
+mod common;
+
+use common::*;
+use ensemble_planner::{Time, confirm, mutants};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A rule, and what is asked of the planner in a situation where it matters: whether the answer is
+/// safe.
+type Case = (&'static str, fn() -> bool);
+
+const CASES: &[Case] = &[
+    ("ledger-first", || {
+        let mut world = World::new(1);
+        world.revision("1", 1).passed("1");
+        created_members(&world.plan()).is_empty()
+    }),
+    ("born-keeps-its-claims", || {
+        let mut world = World::settled(3);
+        world.lose_claim("wal", 1).gone(1);
+        created(&world.plan()).is_empty()
+    }),
+    ("data-missing-halts", || {
+        let mut world = World::settled(1);
+        world
+            .ledger(2, "0")
+            .spec(&json!({"replicas": 2}))
+            .passed("1")
+            .gone(0);
+        world.claims.clear();
+        created(&world.plan()).is_empty()
+    }),
+    ("claims-before-pod", || {
+        let mut world = World::begun(1);
+        !created(&world.claim("data", 0).plan()).contains(&"Pod orders-0".to_owned())
+    }),
+    ("owner-check", || {
+        let mut world = World::settled(3);
+        let owner = json!([{"uid": "somebody", "controller": true}]);
+        world
+            .pod(2, &json!({"metadata": {"ownerReferences": owner}}))
+            .ended(2, "Evicted");
+        granted(&world).is_empty()
+    }),
+    ("unhealthy-is-not-down", || {
+        let mut world = World::settled(3);
+        world.prepared("2").unhealthy(0, NOW).unhealthy(1, NOW);
+        granted(&world).is_empty()
+    }),
+    ("node-gone-after-a-while", || {
+        let mut world = World::settled(3);
+        world.nodes.as_mut().unwrap().remove("n0");
+        world.nodes.as_mut().unwrap().remove("n1");
+        world
+            .memory
+            .node_missing_since
+            .insert("n0".into(), Time(NOW));
+        granted(world.prepared("2")).is_empty()
+    }),
+    ("budget-counts-grants", || {
+        let mut world = World::settled(3);
+        granted(world.prepared("2")).len() <= 1
+    }),
+    ("budget-counts-intents", || {
+        let mut world = World::settled(3);
+        granted(world.prepared("2").intent(1, "Recreate", 7)).is_empty()
+    }),
+    ("one-change-at-a-time", || {
+        let mut world = World::settled(3);
+        world.prepared("2").intent(1, "Recreate", 6);
+        world.spec(&json!({"rollout": {"maxUnavailable": 2}}));
+        granted(&world).is_empty()
+    }),
+    ("claims-intact", || {
+        let mut world = World::settled(3);
+        world.change_claim("data", 2, &json!({"metadata": {"deletionTimestamp": "x"}}));
+        granted(world.prepared("2")).is_empty()
+    }),
+    ("view-current", || {
+        let mut world = World::settled(3);
+        world
+            .prepared("2")
+            .behind
+            .push(ensemble_planner::memory::Kind::Pod);
+        granted(&world).is_empty()
+    }),
+    ("still-wanted", || {
+        let mut world = World::settled(3);
+        let snap = world.prepared("2").store_status().image("1").snapshot();
+        confirm(&snap, &snap.ensemble.status.in_flight[0]).is_err()
+    }),
+    ("let-go-by-uid", || {
+        let mut world = World::settled(3);
+        world.spec(&json!({"replicas": 2, "storage": {"whenScaled": "Delete"}}));
+        world.gone(2).store_status();
+        world.change_claim("data", 2, &json!({"metadata": {"uid": "another"}}));
+        let_go(&world.plan()) == ["wal-orders-2"]
+    }),
+    ("let-go-written-first", || {
+        let mut world = World::settled(3);
+        world.spec(&json!({"replicas": 2, "storage": {"whenScaled": "Delete"}}));
+        world.gone(2).plan().lettings.is_empty()
+    }),
+];
+
+#[test]
+fn each_rule_is_needed() {
+    for (rule, safe) in CASES {
+        mutants::switch_off(None);
+        assert!(safe(), "{rule}: not safe even with the rule");
+        mutants::switch_off(Some(rule));
+        assert!(!safe(), "{rule}: safe also without the rule");
+    }
+    mutants::switch_off(None);
+}
+
+fn rules_in(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rules_in(&path, found);
+            continue;
+        }
+        let text = std::fs::read_to_string(path).unwrap();
+        for call in ["is_off(\"", "if on(\""] {
+            let names = text
+                .split(call)
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next());
+            found.extend(names.map(str::to_owned));
+        }
+    }
+}
+
+#[test]
+fn each_rule_in_the_source_has_a_case() {
+    let mut found = BTreeSet::new();
+    rules_in(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut found,
+    );
+    let known: BTreeSet<String> = CASES.iter().map(|(rule, _)| (*rule).to_owned()).collect();
+    let missing: Vec<_> = found.difference(&known).collect();
+    assert!(missing.is_empty(), "no case for {missing:?}");
+    let gone: Vec<_> = known.difference(&found).collect();
+    assert!(gone.is_empty(), "no such rule: {gone:?}");
+}
