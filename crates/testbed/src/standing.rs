@@ -1,5 +1,6 @@
 //! Control planes that stay up between commands: for people, and for benchmarks.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -49,6 +50,7 @@ pub fn down(dir: &Path) -> Result<()> {
 /// Says which programs of the testbed in `dir` run.
 pub async fn status(dir: &Path) -> Result<()> {
     let plane = Plane::load(dir)?;
+    let mut out = std::io::stdout();
     for name in Process::recorded_names(dir) {
         let state = match Process::recorded(dir, &name) {
             Some(process) if process.alive() => format!("running, pid {}", process.pid()),
@@ -57,7 +59,7 @@ pub async fn status(dir: &Path) -> Result<()> {
                 dir.join(format!("logs/{name}.log")).display()
             ),
         };
-        println!("{name:28} {state}");
+        writeln!(out, "{name:28} {state}")?;
     }
     let client = client::from_kubeconfig(&plane.kubeconfig(0)).await?;
     let api = if client::is_ready(&client).await {
@@ -65,7 +67,7 @@ pub async fn status(dir: &Path) -> Result<()> {
     } else {
         "NOT ready"
     };
-    println!("{:28} {api}, {}", "API", plane.kubeconfig(0).display());
+    writeln!(out, "{:28} {api}, {}", "API", plane.kubeconfig(0).display())?;
     Ok(())
 }
 
