@@ -192,7 +192,7 @@ async fn an_image_changes_in_place_and_a_missing_tag_is_not_pulled() -> Result<(
                 .trim()
                 == "1"
         );
-        set_image(&namespace, "changing", &format!("{TOOLBOX}:2")).await?;
+        set_image(namespace, "changing", &format!("{TOOLBOX}:2")).await?;
         let after = namespace
             .pod_until("changing", "runs the second image", LIMIT, |pod| {
                 let (old, new) = (container_status(&before), container_status(pod));
@@ -210,7 +210,7 @@ async fn an_image_changes_in_place_and_a_missing_tag_is_not_pulled() -> Result<(
                 == "2"
         );
 
-        set_image(&namespace, "changing", &format!("{TOOLBOX}:no-such-tag")).await?;
+        set_image(namespace, "changing", &format!("{TOOLBOX}:no-such-tag")).await?;
         namespace
             .pod_until("changing", "cannot be pulled", LIMIT, |pod| {
                 let state = container_status(pod).and_then(|status| status.state.clone());
@@ -326,7 +326,7 @@ async fn the_controllers_image_runs_without_root_on_a_read_only_file_system() ->
 async fn patroni_forms_a_cluster_of_three_with_one_leader_from_a_plain_set() -> Result<()> {
     let cluster = Cluster::connect().await?;
     TestNamespace::run(&cluster, "patroni", async |namespace| {
-        apply_yaml(&namespace, include_str!("../manifests/patroni.yaml")).await?;
+        apply_yaml(namespace, include_str!("../manifests/patroni.yaml")).await?;
         for number in 0..3 {
             namespace
                 .ready_pod(&format!("postgres-{number}"), Duration::from_secs(180))

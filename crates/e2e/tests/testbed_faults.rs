@@ -309,9 +309,9 @@ async fn a_slow_link_makes_answers_late_until_it_is_quick_again() -> Result<()> 
             .and_then(|status| status.pod_ip)
             .unwrap_or_default();
         let fetch = format!("timeout 60 wget -qO /dev/null http://{address}:8080/file");
-        let quick = timed_shell(&namespace, &fetch).await?;
+        let quick = timed_shell(namespace, &fetch).await?;
         testbed.slow_link("node2", 800)?;
-        let slow = timed_shell(&namespace, &fetch).await;
+        let slow = timed_shell(namespace, &fetch).await;
         testbed.quick_link("node2")?;
         let slow = slow?;
         ensure!(

@@ -1,7 +1,6 @@
 //! A namespace for each test, kept as evidence when the test fails.
 
 use std::any::Any;
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
@@ -27,24 +26,21 @@ pub struct TestNamespace {
 impl TestNamespace {
     /// Runs a test in a namespace of its own. If it fails, its events, objects and logs are saved
     /// below `e2e-artifacts`; the namespace is deleted in any case.
-    pub async fn run<Test>(
+    pub async fn run(
         cluster: &Cluster,
         name: &str,
-        test: impl FnOnce(TestNamespace) -> Test,
-    ) -> Result<()>
-    where
-        Test: Future<Output = Result<()>>,
-    {
+        test: impl AsyncFnOnce(&TestNamespace) -> Result<()>,
+    ) -> Result<()> {
         let namespace = TestNamespace::create(cluster, name).await?;
-        let (client, name) = (namespace.client.clone(), namespace.name.clone());
-        let outcome = unless_panicked(AssertUnwindSafe(test(namespace)).catch_unwind().await);
+        let (client, name) = (namespace.client(), &namespace.name);
+        let outcome = unless_panicked(AssertUnwindSafe(test(&namespace)).catch_unwind().await);
         if let Err(error) = &outcome {
             eprintln!("{name} failed: {error:#}");
-            artifacts::save(&client, &name, &format!("{error:#}\n")).await;
+            artifacts::save(&client, name, &format!("{error:#}\n")).await;
         }
         let namespaces: Api<Namespace> = Api::all(client);
         // It goes in the background; the next test does not wait for it.
-        let deleted = namespaces.delete(&name, &DeleteParams::default()).await;
+        let deleted = namespaces.delete(name, &DeleteParams::default()).await;
         outcome.and(
             deleted
                 .map(|_| ())
