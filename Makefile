@@ -32,6 +32,10 @@ build: ## build the `ensemble` binary, optimised, in target/release
 test: ## all tests that need Rust alone: no root, no cluster, no network
 	$(CARGO) test --workspace $(LOCKED) --no-fail-fast
 
+.PHONY: demo
+demo: ## see it work: the real conductor on a simulated cluster, with a node that dies; no root, no network
+	$(CARGO) run --quiet $(LOCKED) -p ensemble-cli -- demo $(DEMO)
+
 .PHONY: bench
 bench: ## benchmarks of the planner and the simulated API server
 	$(CARGO) bench --workspace $(LOCKED) --benches

@@ -1,7 +1,10 @@
 //! What can be typed.
 
+use crate::commands::explore::{fault_kind, scenario_name};
 use crate::output::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use ensemble_rehearsal::fault::{Fault, What};
+use ensemble_rehearsal::scenario::Scenario;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -115,6 +118,20 @@ pub enum Command {
     /// It looks after all namespaces, or after one with --watch-namespace, and works only while it
     /// holds its Lease.
     Controller(Controller),
+    /// Show what Ensemble does, on a cluster in memory
+    ///
+    /// Plays a script on the real conductor and a simulated Kubernetes with three nodes in three
+    /// zones: create, upgrade, an image that does not exist, its correction, a node that dies, out
+    /// and in. Needs no cluster, no root and no network. Every write is checked; exits with 1 if a
+    /// rule was broken.
+    Demo(Demo),
+    /// Try everything that can go wrong, at every call, on a cluster in memory
+    ///
+    /// Plays every kind of fault at every call that the controller makes in each scenario, then
+    /// sampled pairs, on the real conductor and a simulated Kubernetes; checks every write, then
+    /// requires that all ends well. Exits with 4 if a rule was broken, and prints what to type to see
+    /// it again.
+    Explore(Explore),
     /// Print a completion script for a shell
     Completion {
         /// The shell
@@ -258,6 +275,47 @@ pub struct Controller {
     /// How logs are written to stderr
     #[arg(long, value_name = "FORMAT", default_value = "json")]
     pub log_format: LogFormat,
+}
+
+/// `demo`.
+#[derive(Args, Clone, Debug)]
+pub struct Demo {
+    /// Play to the end without waiting for a key between acts
+    #[arg(long)]
+    pub exit: bool,
+    /// How many times as fast as ours the cluster's time passes; 0: as fast as it can
+    #[arg(long, value_name = "TIMES", default_value_t = 20)]
+    pub speed: u32,
+}
+
+/// `explore`.
+#[derive(Args, Clone)]
+pub struct Explore {
+    /// The scenario, several times for several; all if absent
+    #[arg(long, value_name = "NAME", value_parser = scenario_name)]
+    pub scenario: Vec<Scenario>,
+    /// How many pairs of faults are sampled for each scenario, beside every single fault
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub schedules: u64,
+    /// Where the samples begin
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+    /// The kinds of fault, separated by commas; all if absent
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = fault_kind)]
+    pub faults: Vec<What>,
+    /// Play one scenario with these faults, as in CrashAfter@12,Stale@3, and print its trace
+    #[arg(long, value_name = "FAULTS", value_delimiter = ',', num_args = 0.., requires = "scenario", conflicts_with_all = ["schedules", "seed", "faults"])]
+    pub replay: Option<Vec<Fault>>,
+}
+
+impl std::fmt::Debug for Explore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.scenario.iter().map(|s| s.name).collect();
+        f.debug_struct("Explore")
+            .field("scenario", &names)
+            .field("replay", &self.replay)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How logs are written.

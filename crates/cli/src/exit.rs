@@ -58,7 +58,7 @@ impl Exit {
             Self::Error => "error: the API server, a missing right, a wrong argument",
             Self::Working => "the plan has steps, none of them blocked",
             Self::Blocked => "a step is blocked, or the ensemble is paused or suspended",
-            Self::Stalled => "stalled: it will not go on by itself",
+            Self::Stalled => "stalled: it will not go on by itself; `explore`: a rule was broken",
             Self::TimedOut => "--timeout has passed while it was still making progress",
             Self::Refused => "refused as unsafe, or for lack of --yes",
             Self::Interrupted => "interrupted; what is under way in the cluster goes on",

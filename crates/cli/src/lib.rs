@@ -47,6 +47,8 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
             commands::uninstall::run(&Cluster::connect(&global).await?, &global, &args).await
         }
         Command::Controller(args) => commands::controller::run(&global, args).await,
+        Command::Demo(args) => commands::demo::run(&global, &args),
+        Command::Explore(args) => commands::explore::run(&global, &args),
         Command::Crd => commands::crd(global.output),
         Command::Version => commands::version(global.output),
         Command::Completion { shell } => {

@@ -92,6 +92,68 @@ fn completion_knows_the_commands() {
 }
 
 #[test]
+fn the_demo_plays_to_its_end_without_a_cluster() {
+    let output = ensemble("demo --exit --speed 0");
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for part in [
+        "Act 7 of 7",
+        "ImageMissing",
+        "no member was touched",
+        "no rule was broken",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let output = ensemble("demo --exit --speed 0 -o json");
+    let summary: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(summary["fewestReady"], 2);
+}
+
+#[test]
+fn exploring_finds_nothing_and_says_how_much_it_looked_at() {
+    let line = "explore --scenario create --faults CrashAfter,answerlost --schedules 5 -o json";
+    let output = ensemble(line);
+    assert_eq!(output.status.code(), Some(0));
+    let findings: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(findings["failures"], serde_json::json!([]));
+    assert!(findings["rehearsals"].as_u64().unwrap() > 20, "{findings}");
+}
+
+#[test]
+fn a_replay_prints_a_trace_with_its_faults() {
+    for (line, part) in [
+        (
+            "explore --scenario create --replay CrashAfter@3,Stale@5",
+            "FAULT CrashAfter at call 3",
+        ),
+        ("explore --scenario create --replay", "user: create"),
+    ] {
+        let output = ensemble(line);
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert!(stdout(&output).contains(part), "{line}");
+    }
+}
+
+#[test]
+fn a_wrong_scenario_or_fault_is_told_the_right_ones() {
+    for (line, part) in [
+        ("explore --scenario rol", "create, roll, scale"),
+        ("explore --faults Crash", "CrashBefore, CrashAfter"),
+        (
+            "explore --scenario roll --replay Crash@1",
+            "CrashBefore, CrashAfter",
+        ),
+        ("explore --scenario roll --replay Stale", "KIND@CALL"),
+        ("explore --replay Stale@1", "--scenario"),
+    ] {
+        let output = ensemble(line);
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(part), "{line}: {text}");
+    }
+}
+
+#[test]
 fn samples_are_what_the_kinds_understand() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples");
     let mut count = 0;

@@ -37,26 +37,40 @@ pub const ACTS: &[Act] = &[
     Act {
         title: "create",
         look: "Three members with two volumes each, on three nodes in three zones.",
-        lines: &[Line::Do("kubectl apply -f orders.yaml", |w| create(w, json!({}))), SETTLED, LOOK],
+        lines: &[
+            Line::Do("kubectl apply -f orders.yaml", |w| create(w, json!({}))),
+            SETTLED,
+            LOOK,
+        ],
     },
     Act {
         title: "upgrade",
         look: "A new image: it is pulled ahead, then one member at a time is replaced.",
-        lines: &[Line::Do("the image becomes db:2", |w| image(w, "2")), SETTLED, LOOK],
+        lines: &[
+            Line::Do("the image becomes db:2", |w| image(w, "2")),
+            SETTLED,
+            LOOK,
+        ],
     },
     Act {
         title: "an image that does not exist",
         look: "It is found out before anybody is touched: all members go on serving.",
         lines: &[
             Line::Do("the image becomes db:missing", |w| image(w, "missing")),
-            Line::Until("it waits for ImageMissing", |w| waits_for(w, Reason::ImageMissing)),
+            Line::Until("it waits for ImageMissing", |w| {
+                waits_for(w, Reason::ImageMissing)
+            }),
             Line::Pass(60),
         ],
     },
     Act {
         title: "correct it",
         look: "The next template goes through at once; nothing has to be cleaned up.",
-        lines: &[Line::Do("the image becomes db:3", |w| image(w, "3")), SETTLED, LOOK],
+        lines: &[
+            Line::Do("the image becomes db:3", |w| image(w, "3")),
+            SETTLED,
+            LOOK,
+        ],
     },
     Act {
         title: "a node dies",
@@ -73,17 +87,28 @@ pub const ACTS: &[Act] = &[
     Act {
         title: "scale out",
         look: "Two more members, each with volumes of its own.",
-        lines: &[Line::Do("kubectl scale ens/orders --replicas 5", |w| replicas(w, 5)), SETTLED, LOOK],
+        lines: &[
+            Line::Do("kubectl scale ens/orders --replicas 5", |w| replicas(w, 5)),
+            SETTLED,
+            LOOK,
+        ],
     },
     Act {
         title: "scale in",
         look: "The two that came last go again; their volumes are kept.",
-        lines: &[Line::Do("kubectl scale ens/orders --replicas 3", |w| replicas(w, 3)), SETTLED, LOOK],
+        lines: &[
+            Line::Do("kubectl scale ens/orders --replicas 3", |w| replicas(w, 3)),
+            SETTLED,
+            LOOK,
+        ],
     },
 ];
 
 fn member_lost(world: &World) -> bool {
-    scenario::status(world).members.iter().any(|m| m.presence != "Serving")
+    scenario::status(world)
+        .members
+        .iter()
+        .any(|m| m.presence != "Serving")
 }
 
 /// What has just happened.
@@ -190,16 +215,21 @@ impl Demo {
 
     /// Plays one piece: at most a second, or one call, or one line of the script.
     pub fn advance(&mut self) -> Result<Moment, Broken> {
-        let Some(act) = ACTS.get(self.act) else { return Ok(Moment::Ends) };
+        let Some(act) = ACTS.get(self.act) else {
+            return Ok(Moment::Ends);
+        };
         if self.at == 0 {
             return Ok(self.turn_page(Moment::Opens));
         }
-        let Some(line) = act.lines.get(self.at - 1) else {
-            self.act += 1;
-            self.at = 0;
-            return Ok(Moment::Closes);
-        };
-        self.line(line)
+        match act.lines.get(self.at - 1) {
+            Some(line) => self.line(line),
+            None if self.at == act.lines.len() + 1 => Ok(self.turn_page(Moment::Closes)),
+            None => {
+                self.act += 1;
+                self.at = 0;
+                self.advance()
+            }
+        }
     }
 
     fn turn_page(&mut self, moment: Moment) -> Moment {
@@ -220,7 +250,10 @@ impl Demo {
                 return Ok(self.turn_page(Moment::Seen(what)));
             }
             Line::Until(what, _) if passed >= PATIENCE_MS => {
-                return Err(Broken { rule: "converges", seen: format!("not within 40 minutes: {what}") });
+                return Err(Broken {
+                    rule: "converges",
+                    seen: format!("not within 40 minutes: {what}"),
+                });
             }
             Line::Pass(seconds) if passed >= seconds * 1000 => {
                 return Ok(self.turn_page(Moment::Later));
@@ -241,7 +274,8 @@ impl Demo {
         let answer = self.world.cluster.call(&request);
         self.calls += 1;
         self.check()?;
-        self.controller.answer(now(&self.world), id, translate::outcome(answer));
+        self.controller
+            .answer(now(&self.world), id, translate::outcome(answer));
         let to = self.now_ms() + CALL_MS;
         while self.now_ms() < to {
             self.pass(to)?;
@@ -252,7 +286,9 @@ impl Demo {
     fn next_event(&self) -> u64 {
         let now = self.now_ms();
         let wake = self.controller.wake.and_then(|at| u64::try_from(at.0).ok());
-        wake.filter(|at| *at > now).unwrap_or(u64::MAX).min(now + PIECE_MS)
+        wake.filter(|at| *at > now)
+            .unwrap_or(u64::MAX)
+            .min(now + PIECE_MS)
     }
 
     fn pass(&mut self, to: u64) -> Result<(), Broken> {
@@ -268,7 +304,9 @@ impl Demo {
         self.checker.check(&self.world)?;
         if self.checker.checks > before && self.act > 0 {
             let tolerance = scenario::status(&self.world).plan.tolerance;
-            let lowest = self.lowest_tolerance.map_or(tolerance, |t| t.min(tolerance));
+            let lowest = self
+                .lowest_tolerance
+                .map_or(tolerance, |t| t.min(tolerance));
             self.lowest_tolerance = Some(lowest);
         }
         Ok(())

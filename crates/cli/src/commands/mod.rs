@@ -2,6 +2,8 @@
 
 pub mod apply;
 pub mod controller;
+pub mod demo;
+pub mod explore;
 pub mod history;
 pub mod install;
 pub mod pause;
