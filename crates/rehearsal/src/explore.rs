@@ -33,7 +33,11 @@ impl Failure {
     /// What to type to see it again.
     pub fn replay(&self) -> String {
         let faults: Vec<String> = self.faults.iter().map(ToString::to_string).collect();
-        format!("ensemble explore --scenario {} --replay {}", self.scenario, faults.join(","))
+        format!(
+            "ensemble explore --scenario {} --replay {}",
+            self.scenario,
+            faults.join(",")
+        )
     }
 }
 
@@ -58,8 +62,12 @@ impl Findings {
 /// Fewer faults that still break something.
 fn shrink(scenario: &Scenario, faults: &[Fault]) -> Vec<Fault> {
     for left_out in 0..faults.len() {
-        let fewer: Vec<Fault> =
-            faults.iter().enumerate().filter(|(n, _)| *n != left_out).map(|(_, f)| *f).collect();
+        let fewer: Vec<Fault> = faults
+            .iter()
+            .enumerate()
+            .filter(|(n, _)| *n != left_out)
+            .map(|(_, f)| *f)
+            .collect();
         if run(scenario, &fewer, false).is_err() {
             return shrink(scenario, &fewer);
         }
@@ -76,26 +84,42 @@ pub struct Plan {
     pub pairs: u64,
     /// Where the samples begin.
     pub seed: u64,
+    /// Every how many calls a fault is tried; 1 is at every call. Kinds take turns, so that
+    /// together they come to every call.
+    pub stride: u32,
     /// Stop at the first failure.
     pub stop_early: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { kinds: fault::ALL.to_vec(), pairs: 0, seed: 1, stop_early: false }
+        Self {
+            kinds: fault::ALL.to_vec(),
+            pairs: 0,
+            seed: 1,
+            stop_early: false,
+        }
     }
 }
 
 /// Plays every single fault at every call of the scenarios, then sampled pairs.
-pub fn explore(scenarios: &[Scenario], plan: &Plan, mut progress: impl FnMut(&Findings, &Scenario)) -> Findings {
+pub fn explore(
+    scenarios: &[Scenario],
+    plan: &Plan,
+    mut progress: impl FnMut(&Findings, &Scenario),
+) -> Findings {
     let mut findings = Findings::default();
     for scenario in scenarios {
         let calm = run(scenario, &[], false);
         let calls = calm.as_ref().map_or(0, |r| r.calls);
         findings.note(scenario, &[], calm);
-        for what in &plan.kinds {
-            for at_call in 0..calls {
-                let faults = [Fault { what: *what, at_call }];
+        for (turn, what) in plan.kinds.iter().enumerate() {
+            let first = turn as u32 % plan.stride.max(1);
+            for at_call in (first..calls).step_by(plan.stride.max(1) as usize) {
+                let faults = [Fault {
+                    what: *what,
+                    at_call,
+                }];
                 findings.note(scenario, &faults, run(scenario, &faults, false));
                 if plan.stop_early && !findings.failures.is_empty() {
                     return findings;

@@ -84,9 +84,14 @@ impl std::str::FromStr for Fault {
             format!("{text:?} is no fault: write KIND@CALL, for example CrashAfter@12")
         })?;
         let kinds = || ALL.map(|w| format!("{w:?}")).join(", ");
-        let known = ALL.into_iter().find(|w| format!("{w:?}").eq_ignore_ascii_case(what));
-        let what = known.ok_or_else(|| format!("{what:?} is no kind of fault; there are {}", kinds()))?;
-        let at_call = at.parse().map_err(|e| format!("{at:?} is no number of a call: {e}"))?;
+        let known = ALL
+            .into_iter()
+            .find(|w| format!("{w:?}").eq_ignore_ascii_case(what));
+        let what =
+            known.ok_or_else(|| format!("{what:?} is no kind of fault; there are {}", kinds()))?;
+        let at_call = at
+            .parse()
+            .map_err(|e| format!("{at:?} is no number of a call: {e}"))?;
         Ok(Self { what, at_call })
     }
 }

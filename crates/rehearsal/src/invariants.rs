@@ -55,11 +55,17 @@ fn is_ours(entry: &Entry) -> bool {
 }
 
 fn text<'a>(object: &'a Value, path: &str) -> &'a str {
-    object.pointer(path).and_then(Value::as_str).unwrap_or_default()
+    object
+        .pointer(path)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn label<'a>(object: &'a Value, key: &str) -> &'a str {
-    object["metadata"]["labels"].get(key).and_then(Value::as_str).unwrap_or_default()
+    object["metadata"]["labels"]
+        .get(key)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn ordinal(object: &Value) -> Option<u32> {
@@ -101,7 +107,9 @@ impl Checker {
         match (entry.resource, entry.change) {
             (Resource::PersistentVolumeClaims, Change::Added) => self.no_empty_volume(world, entry),
             (Resource::PersistentVolumeClaims, _) => claims_by_policy(world, entry),
-            (Resource::Pods, Change::Modified | Change::Deleted) => self.within_budget(world, entry),
+            (Resource::Pods, Change::Modified | Change::Deleted) => {
+                self.within_budget(world, entry)
+            }
             (r, Change::Modified) if r == world.ensembles => status_is_honest(entry),
             _ => Ok(()),
         }
@@ -111,7 +119,10 @@ impl Checker {
         let status = entry.resource == world.ensembles;
         let long = self.suspended_since.is_some_and(|s| entry.at.0 > s + 1_000);
         if long && !status {
-            return broken("suspended-is-left-alone", format!("{} was written", entry.key));
+            return broken(
+                "suspended-is-left-alone",
+                format!("{} was written", entry.key),
+            );
         }
         Ok(())
     }
@@ -119,18 +130,34 @@ impl Checker {
     /// Never an empty volume for an ordinal that was Ready in that life, and never one that the
     /// ledger does not cover.
     fn no_empty_volume(&self, world: &World, entry: &Entry) -> Result<(), Broken> {
-        let Some(ordinal) = ordinal(&entry.object) else { return Ok(()) };
-        let life: u32 = label(&entry.object, "ensemble.dev/incarnation").parse().unwrap_or(0);
+        let Some(ordinal) = ordinal(&entry.object) else {
+            return Ok(());
+        };
+        let life: u32 = label(&entry.object, "ensemble.dev/incarnation")
+            .parse()
+            .unwrap_or(0);
         if self.born.get(&ordinal).is_some_and(|born| life <= *born) {
-            let seen = format!("{} is empty, and orders-{ordinal} was Ready before", entry.key);
+            let seen = format!(
+                "{} is empty, and orders-{ordinal} was Ready before",
+                entry.key
+            );
             return broken("born-keeps-its-claims", seen);
         }
         let stored = ensemble(world);
-        let next = stored.and_then(|e| e["status"]["ledger"]["members"]["next"].as_u64()).unwrap_or(0);
+        let next = stored
+            .and_then(|e| e["status"]["ledger"]["members"]["next"].as_u64())
+            .unwrap_or(0);
         // A wiped status is rebuilt from what exists; it cannot be required of the past.
-        let wiped = world.cluster.log().iter().any(|e| &*e.origin.client == "fault");
+        let wiped = world
+            .cluster
+            .log()
+            .iter()
+            .any(|e| &*e.origin.client == "fault");
         if next <= u64::from(ordinal) && !wiped {
-            return broken("ledger-first", format!("{} before the ledger ({next})", entry.key));
+            return broken(
+                "ledger-first",
+                format!("{} before the ledger ({next})", entry.key),
+            );
         }
         Ok(())
     }
@@ -139,7 +166,9 @@ impl Checker {
         (0..replicas)
             .filter(|o| *o != target)
             .filter(|o| {
-                let pod = world.cluster.get(Resource::Pods, NAMESPACE, &format!("orders-{o}"));
+                let pod = world
+                    .cluster
+                    .get(Resource::Pods, NAMESPACE, &format!("orders-{o}"));
                 let Some(pod) = pod else { return true };
                 let since = self.pods.get(text(&pod, "/metadata/uid"));
                 let long_ago = since.is_none_or(|s| s.ready || s.at + MOMENT_MS <= at);
@@ -150,13 +179,21 @@ impl Checker {
 
     /// Never more members down by our hand than the budget allows.
     fn within_budget(&mut self, world: &World, entry: &Entry) -> Result<(), Broken> {
-        let Some(previous) = &entry.previous else { return Ok(()) };
+        let Some(previous) = &entry.previous else {
+            return Ok(());
+        };
         let ending = |o: &Value| !o["metadata"]["deletionTimestamp"].is_null();
-        let told_now = !ending(previous) && (entry.change == Change::Deleted || ending(&entry.object));
-        let member = ordinal(previous).filter(|_| !label(previous, "ensemble.dev/group").is_empty());
-        let Some(target) = member.filter(|_| told_now) else { return Ok(()) };
+        let told_now =
+            !ending(previous) && (entry.change == Change::Deleted || ending(&entry.object));
+        let member =
+            ordinal(previous).filter(|_| !label(previous, "ensemble.dev/group").is_empty());
+        let Some(target) = member.filter(|_| told_now) else {
+            return Ok(());
+        };
         self.disruptions += 1;
-        let Some(object) = ensemble(world) else { return Ok(()) };
+        let Some(object) = ensemble(world) else {
+            return Ok(());
+        };
         let spec = &object["spec"];
         let replicas = u32::try_from(spec["replicas"].as_u64().unwrap_or(0)).unwrap_or(0);
         let budget = spec["rollout"]["maxUnavailable"].as_u64().unwrap_or(1) as usize;
@@ -165,14 +202,21 @@ impl Checker {
         if others.len() + counts <= budget || self.harmless(world, previous, entry.at.0) {
             return Ok(());
         }
-        let seen = format!("{} was told to end while {others:?} were not Ready", entry.key);
+        let seen = format!(
+            "{} was told to end while {others:?} were not Ready",
+            entry.key
+        );
         broken("within-budget", seen)
     }
 
     /// Nothing of it runs, or it has run without being Ready for long.
     fn harmless(&self, world: &World, pod: &Value, at: u64) -> bool {
         let uid = text(pod, "/metadata/uid");
-        let runs = world.cluster.running_processes().iter().any(|p| &*p.pod_uid == uid);
+        let runs = world
+            .cluster
+            .running_processes()
+            .iter()
+            .any(|p| &*p.pod_uid == uid);
         let since = self.pods.get(uid);
         let patience = u64::from(RECOVER_AFTER_SECONDS) * 1000;
         !runs || since.is_some_and(|s| !s.ready && s.at + patience <= at + MOMENT_MS)
@@ -198,10 +242,18 @@ impl Checker {
             let ready = pod_ready(&entry.object);
             let changed = self.pods.get(&uid).is_none_or(|s| s.ready != ready);
             if changed {
-                self.pods.insert(uid, Since { ready, at: entry.at.0 });
+                self.pods.insert(
+                    uid,
+                    Since {
+                        ready,
+                        at: entry.at.0,
+                    },
+                );
             }
             if let Some(ordinal) = ordinal(&entry.object).filter(|_| ready) {
-                let life = label(&entry.object, "ensemble.dev/incarnation").parse().unwrap_or(0);
+                let life = label(&entry.object, "ensemble.dev/incarnation")
+                    .parse()
+                    .unwrap_or(0);
                 let born = self.born.entry(ordinal).or_insert(life);
                 *born = life.max(*born);
             }
@@ -211,7 +263,9 @@ impl Checker {
 
     fn count_ready(&mut self, world: &World) {
         let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
-        let members = pods.iter().filter(|p| !label(p, "ensemble.dev/group").is_empty());
+        let members = pods
+            .iter()
+            .filter(|p| !label(p, "ensemble.dev/group").is_empty());
         let ready = u32::try_from(members.filter(|p| pod_ready(p)).count()).unwrap_or(0);
         self.all_ready_once |= ready >= 3;
         if self.all_ready_once {
@@ -231,12 +285,20 @@ impl Checker {
 
 /// Never touch what is not ours.
 fn owned_only(world: &World, entry: &Entry) -> Result<(), Broken> {
-    let Some(previous) = &entry.previous else { return Ok(()) };
-    if !matches!(entry.resource, Resource::Pods | Resource::PersistentVolumeClaims) {
+    let Some(previous) = &entry.previous else {
+        return Ok(());
+    };
+    if !matches!(
+        entry.resource,
+        Resource::Pods | Resource::PersistentVolumeClaims
+    ) {
         return Ok(());
     }
     let uids = ensemble_uids(world);
-    let owners = previous["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let owners = previous["metadata"]["ownerReferences"]
+        .as_array()
+        .into_iter()
+        .flatten();
     let owner = owners.filter_map(|o| o["uid"].as_str()).next();
     let labelled = label(previous, "ensemble.dev/ensemble") == "orders";
     let ours = match owner {
@@ -246,21 +308,28 @@ fn owned_only(world: &World, entry: &Entry) -> Result<(), Broken> {
     if ours {
         return Ok(());
     }
-    broken("owner-check", format!("{} was written and is not ours", entry.key))
+    broken(
+        "owner-check",
+        format!("{} was written and is not ours", entry.key),
+    )
 }
 
 /// The uids of all Ensembles `orders` that ever were.
 fn ensemble_uids(world: &World) -> Vec<String> {
     let log = world.cluster.log().iter();
     let made = log.filter(|e| e.resource == world.ensembles && e.change == Change::Added);
-    made.map(|e| text(&e.object, "/metadata/uid").to_owned()).collect()
+    made.map(|e| text(&e.object, "/metadata/uid").to_owned())
+        .collect()
 }
 
 fn deletes_by_uid(entry: &Entry) -> Result<(), Broken> {
     let deletes = entry.origin.verb == Verb::Delete
         || entry.origin.subresource == Some(Subresource::Eviction);
     if deletes && !entry.origin.uid_given {
-        return broken("delete-by-uid", format!("{} was deleted by name", entry.key));
+        return broken(
+            "delete-by-uid",
+            format!("{} was deleted by name", entry.key),
+        );
     }
     Ok(())
 }
@@ -280,10 +349,15 @@ fn claims_by_policy(world: &World, entry: &Entry) -> Result<(), Broken> {
 
 /// Status never speaks of a generation that does not exist.
 fn status_is_honest(entry: &Entry) -> Result<(), Broken> {
-    let observed = entry.object["status"]["observedGeneration"].as_i64().unwrap_or(0);
+    let observed = entry.object["status"]["observedGeneration"]
+        .as_i64()
+        .unwrap_or(0);
     let generation = entry.object["metadata"]["generation"].as_i64().unwrap_or(0);
     if observed > generation {
-        return broken("status-is-honest", format!("observed {observed} of {generation}"));
+        return broken(
+            "status-is-honest",
+            format!("observed {observed} of {generation}"),
+        );
     }
     Ok(())
 }

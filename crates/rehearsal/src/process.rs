@@ -65,9 +65,16 @@ impl Process {
     }
 
     fn options(kind: Kind) -> WatchOptions {
-        let labelled = matches!(kind, Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service);
+        let labelled = matches!(
+            kind,
+            Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service
+        );
         WatchOptions {
-            namespace: if kind == Kind::Node { String::new() } else { NAMESPACE.into() },
+            namespace: if kind == Kind::Node {
+                String::new()
+            } else {
+                NAMESPACE.into()
+            },
             label_selector: labelled.then(|| labels::ENSEMBLE.to_owned()),
             ..WatchOptions::default()
         }
@@ -80,7 +87,9 @@ impl Process {
         }
         let at = translate::resource(world, kind);
         // A watch from the beginning of time brings every object first: a list.
-        let Ok(watch) = world.cluster.watch(at, &Self::options(kind)) else { return };
+        let Ok(watch) = world.cluster.watch(at, &Self::options(kind)) else {
+            return;
+        };
         let events = world.cluster.poll(watch);
         self.watches.insert(kind, watch);
         let objects: Vec<_> = events
@@ -90,7 +99,10 @@ impl Process {
             .collect();
         let now = now(world);
         if kind == Kind::Node {
-            self.nodes = objects.iter().map(|o| (name_of(o), NodeView::read(o))).collect();
+            self.nodes = objects
+                .iter()
+                .map(|o| (name_of(o), NodeView::read(o)))
+                .collect();
             self.nodes_changed = true;
         } else {
             self.tell(now, Input::Listed(kind, objects));
@@ -185,7 +197,8 @@ impl Process {
         if event.kind == EventType::Deleted {
             self.nodes.remove(&name);
         } else {
-            self.nodes.insert(name.clone(), NodeView::read(&event.object));
+            self.nodes
+                .insert(name.clone(), NodeView::read(&event.object));
         }
         if self.nodes.get(&name) != before.as_ref() {
             self.nodes_changed = true;
@@ -202,7 +215,10 @@ impl Process {
 }
 
 fn name_of(object: &serde_json::Value) -> String {
-    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+    object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn ours(kind: Kind, object: &serde_json::Value, conductor: &Conductor) -> bool {

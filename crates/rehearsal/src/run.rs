@@ -94,13 +94,19 @@ impl Rehearsal<'_> {
     fn say(&mut self, what: impl FnOnce() -> String) {
         if self.tracing {
             let ms = self.world.cluster.now().0 % 100_000_000;
-            self.run.trace.push(format!("{:>9}.{:03}  {}", ms / 1000, ms % 1000, what()));
+            self.run
+                .trace
+                .push(format!("{:>9}.{:03}  {}", ms / 1000, ms % 1000, what()));
         }
     }
 
     fn violation(&mut self, rule: &str, seen: String) -> Violation {
         let trace = std::mem::take(&mut self.run.trace);
-        Violation { rule: rule.to_owned(), seen, trace }
+        Violation {
+            rule: rule.to_owned(),
+            seen,
+            trace,
+        }
     }
 
     fn line(&mut self, line: &Line) -> Result<(), Violation> {
@@ -185,23 +191,38 @@ impl Rehearsal<'_> {
 
     fn next_event(&self, until: u64) -> u64 {
         let as_ms = |t: Time| u64::try_from(t.0).unwrap_or(0);
-        let times = self.processes.iter().flat_map(|p| [p.wake, p.blind_until, p.asleep_until]);
+        let times = self
+            .processes
+            .iter()
+            .flat_map(|p| [p.wake, p.blind_until, p.asleep_until]);
         let own = times.flatten().map(as_ms);
-        let planned = self.heal.iter().map(|(at, _)| *at).chain(self.late.iter().map(|(at, _)| *at));
+        let planned = self
+            .heal
+            .iter()
+            .map(|(at, _)| *at)
+            .chain(self.late.iter().map(|(at, _)| *at));
         let now = self.world.cluster.now().0;
-        own.chain(planned).filter(|t| *t > now).min().unwrap_or(until).min(until)
+        own.chain(planned)
+            .filter(|t| *t > now)
+            .min()
+            .unwrap_or(until)
+            .min(until)
     }
 
     /// What was planned for now: nodes come back, late writes arrive.
     fn due(&mut self, now: u64) -> Result<(), Violation> {
-        let (due, rest) = std::mem::take(&mut self.heal).into_iter().partition(|(at, _)| *at <= now);
+        let (due, rest) = std::mem::take(&mut self.heal)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
         self.heal = rest;
         let due: Vec<(u64, &str)> = due;
         for (_, node) in due {
             self.say(|| format!("{node} is back"));
             self.world.cluster.heal_node(node);
         }
-        let (late, rest) = std::mem::take(&mut self.late).into_iter().partition(|(at, _)| *at <= now);
+        let (late, rest) = std::mem::take(&mut self.late)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
         self.late = rest;
         let late: Vec<(u64, Request)> = late;
         for (_, request) in late {
@@ -218,14 +239,24 @@ impl Rehearsal<'_> {
         let turn = self.run.calls as usize;
         let count = self.processes.len();
         let awake = |p: &Process| p.asleep_until.is_none() && !p.calls.is_empty();
-        let chosen = (0..count).map(|n| (turn + n) % count).find(|n| awake(&self.processes[*n]));
-        let Some(chosen) = chosen else { return Ok(false) };
-        let Some((id, call)) = self.processes[chosen].calls.pop_front() else { return Ok(false) };
+        let chosen = (0..count)
+            .map(|n| (turn + n) % count)
+            .find(|n| awake(&self.processes[*n]));
+        let Some(chosen) = chosen else {
+            return Ok(false);
+        };
+        let Some((id, call)) = self.processes[chosen].calls.pop_front() else {
+            return Ok(false);
+        };
         let number = self.run.calls;
         self.run.calls += 1;
         *self.run.counts.entry(describe(&call)).or_insert(0) += 1;
-        let faults: Vec<What> =
-            self.faults.iter().filter(|f| f.at_call == number).map(|f| f.what).collect();
+        let faults: Vec<What> = self
+            .faults
+            .iter()
+            .filter(|f| f.at_call == number)
+            .map(|f| f.what)
+            .collect();
         match faults.as_slice() {
             [] => self.send(chosen, id, &call, number)?,
             more => {
@@ -245,17 +276,37 @@ impl Rehearsal<'_> {
         Ok(true)
     }
 
-    fn execute(&mut self, process: usize, call: &ApiCall, number: u32) -> Result<Outcome, Violation> {
+    fn execute(
+        &mut self,
+        process: usize,
+        call: &ApiCall,
+        number: u32,
+    ) -> Result<Outcome, Violation> {
         let name = self.processes[process].name.clone();
         let request = translate::request(&self.world, call, &name);
         let answer = self.world.cluster.call(&request);
-        let code = answer.as_ref().map_or_else(|s| format!("{} {}", s.code, s.message), |r| r.code.to_string());
-        self.say(|| format!("{name} call {number}: {} {} -> {code}", describe(call), call.name()));
+        let code = answer.as_ref().map_or_else(
+            |s| format!("{} {}", s.code, s.message),
+            |r| r.code.to_string(),
+        );
+        self.say(|| {
+            format!(
+                "{name} call {number}: {} {} -> {code}",
+                describe(call),
+                call.name()
+            )
+        });
         self.check()?;
         Ok(translate::outcome(answer))
     }
 
-    fn send(&mut self, process: usize, id: CallId, call: &ApiCall, number: u32) -> Result<(), Violation> {
+    fn send(
+        &mut self,
+        process: usize,
+        id: CallId,
+        call: &ApiCall,
+        number: u32,
+    ) -> Result<(), Violation> {
         let outcome = self.execute(process, call, number)?;
         let at = now(&self.world);
         self.processes[process].answer(at, id, outcome);
@@ -272,7 +323,11 @@ impl Rehearsal<'_> {
     ) -> Result<(), Violation> {
         let at = now(&self.world);
         let refuse = |code: u16, reason: &str| {
-            Outcome::Refused(ApiError { code, reason: reason.into(), message: "injected".into() })
+            Outcome::Refused(ApiError {
+                code,
+                reason: reason.into(),
+                message: "injected".into(),
+            })
         };
         match what {
             What::CrashBefore => self.restart(process),

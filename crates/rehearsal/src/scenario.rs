@@ -34,21 +34,43 @@ pub struct Scenario {
 
 /// All scripts.
 pub const ALL: &[Scenario] = &[
-    Scenario { name: "create", about: "three members come up", lines: &[CREATE, READY] },
-    Scenario { name: "roll", about: "a new image reaches everybody", lines: &[CREATE, READY, IMAGE_2, READY] },
+    Scenario {
+        name: "create",
+        about: "three members come up",
+        lines: &[CREATE, READY],
+    },
+    Scenario {
+        name: "roll",
+        about: "a new image reaches everybody",
+        lines: &[CREATE, READY, IMAGE_2, READY],
+    },
     Scenario {
         name: "scale",
         about: "out to five, in to two",
-        lines: &[CREATE, READY, Line::Do("scale to 5", |w| replicas(w, 5)), READY, Line::Do("scale to 2", |w| replicas(w, 2)), READY],
+        lines: &[
+            CREATE,
+            READY,
+            Line::Do("scale to 5", |w| replicas(w, 5)),
+            READY,
+            Line::Do("scale to 2", |w| replicas(w, 2)),
+            READY,
+        ],
     },
     Scenario {
         name: "scale-and-delete",
         about: "in to one with whenScaled: Delete, then out to two",
         lines: &[
-            Line::Do("create, whenScaled: Delete", |w| create(w, json!({"storage": {"whenScaled": "Delete"}}))),
+            Line::Do("create, whenScaled: Delete", |w| {
+                create(w, json!({"storage": {"whenScaled": "Delete"}}))
+            }),
             READY,
             Line::Do("scale to 1", |w| replicas(w, 1)),
-            Line::Until("only two claims are left", |w| w.cluster.objects(Resource::PersistentVolumeClaims, NAMESPACE).len() == 2),
+            Line::Until("only two claims are left", |w| {
+                w.cluster
+                    .objects(Resource::PersistentVolumeClaims, NAMESPACE)
+                    .len()
+                    == 2
+            }),
             Line::Do("scale to 2", |w| replicas(w, 2)),
             READY,
         ],
@@ -56,42 +78,100 @@ pub const ALL: &[Scenario] = &[
     Scenario {
         name: "missing-image",
         about: "an image that cannot be pulled, then corrected",
-        lines: &[CREATE, READY, Line::Do("image db:missing", |w| image(w, "missing")), Line::Until("ImageMissing", |w| waits_for(w, Reason::ImageMissing)), IMAGE_2, READY],
+        lines: &[
+            CREATE,
+            READY,
+            Line::Do("image db:missing", |w| image(w, "missing")),
+            Line::Until("ImageMissing", |w| waits_for(w, Reason::ImageMissing)),
+            IMAGE_2,
+            READY,
+        ],
     },
     Scenario {
         name: "crash-loop",
         about: "an image that crashes, then corrected",
-        lines: &[CREATE, READY, Line::Do("image db:crash", |w| image(w, "crash")), Line::Until("CrashLooping", |w| waits_for(w, Reason::CrashLooping)), IMAGE_2, READY],
+        lines: &[
+            CREATE,
+            READY,
+            Line::Do("image db:crash", |w| image(w, "crash")),
+            Line::Until("CrashLooping", |w| waits_for(w, Reason::CrashLooping)),
+            IMAGE_2,
+            READY,
+        ],
     },
     Scenario {
         name: "deaf",
         about: "an image that never becomes Ready, on all members, then corrected",
-        lines: &[Line::Do("create with db:deaf", |w| { create(w, json!({})); image(w, "deaf"); }), Line::Pass(90), IMAGE_2, READY],
+        lines: &[
+            Line::Do("create with db:deaf", |w| {
+                create(w, json!({}));
+                image(w, "deaf");
+            }),
+            Line::Pass(90),
+            IMAGE_2,
+            READY,
+        ],
     },
     Scenario {
         name: "undo-midway",
         about: "back to the old image while the new one is half-way",
-        lines: &[CREATE, READY, IMAGE_2, Line::Until("one is updated", half_way), Line::Do("image db:1", |w| image(w, "1")), READY],
+        lines: &[
+            CREATE,
+            READY,
+            IMAGE_2,
+            Line::Until("one is updated", half_way),
+            Line::Do("image db:1", |w| image(w, "1")),
+            READY,
+        ],
     },
     Scenario {
         name: "lost-claim",
         about: "a claim of a used member is deleted",
-        lines: &[CREATE, READY, Line::Do("delete claim wal-orders-1 and pod orders-1", lose_claim), Line::Until("ClaimMissing or the pod still holds it", claim_settled)],
+        lines: &[
+            CREATE,
+            READY,
+            Line::Do("delete claim wal-orders-1 and pod orders-1", lose_claim),
+            Line::Until("ClaimMissing or the pod still holds it", claim_settled),
+        ],
     },
     Scenario {
         name: "recreate",
         about: "the Ensemble is deleted and created again at once",
-        lines: &[CREATE, READY, Line::Do("delete", |w| delete(w, Propagation::Background)), Line::Do("create", |w| create(w, json!({}))), READY],
+        lines: &[
+            CREATE,
+            READY,
+            Line::Do("delete", |w| delete(w, Propagation::Background)),
+            Line::Do("create", |w| create(w, json!({}))),
+            READY,
+        ],
     },
     Scenario {
         name: "orphan",
         about: "the Ensemble is orphaned and created again",
-        lines: &[CREATE, READY, Line::Do("delete --cascade=orphan", |w| delete(w, Propagation::Orphan)), Line::Until("the Ensemble is gone", |w| ensemble(w).is_none()), CREATE, READY],
+        lines: &[
+            CREATE,
+            READY,
+            Line::Do("delete --cascade=orphan", |w| {
+                delete(w, Propagation::Orphan)
+            }),
+            Line::Until("the Ensemble is gone", |w| ensemble(w).is_none()),
+            CREATE,
+            READY,
+        ],
     },
     Scenario {
         name: "suspend",
         about: "suspended with a change under way, then resumed",
-        lines: &[CREATE, READY, Line::Do("suspend", |w| patch(w, json!({"suspend": true}))), Line::Pass(5), IMAGE_2, Line::Pass(60), Line::Do("resume", |w| patch(w, json!({"suspend": false}))), READY],
+        lines: &[
+            CREATE,
+            READY,
+            Line::Do("suspend", |w| patch(w, json!({"suspend": true}))),
+            Line::Pass(5),
+            IMAGE_2,
+            Line::Pass(60),
+            Line::Do("resume", |w| patch(w, json!({"suspend": false}))),
+            READY,
+        ],
     },
 ];
 
@@ -120,12 +200,18 @@ pub fn create(world: &mut World, spec: Value) {
 
 fn patch(world: &mut World, spec: Value) {
     let body = json!({"spec": spec});
-    user(world, Request::patch(world.ensembles, NAMESPACE, "orders", body));
+    user(
+        world,
+        Request::patch(world.ensembles, NAMESPACE, "orders", body),
+    );
 }
 
 /// The user changes the image.
 pub fn image(world: &mut World, tag: &str) {
-    patch(world, json!({"template": {"spec": {"containers": [container(tag)]}}}));
+    patch(
+        world,
+        json!({"template": {"spec": {"containers": [container(tag)]}}}),
+    );
 }
 
 /// The user scales.
@@ -139,12 +225,20 @@ fn delete(world: &mut World, policy: Propagation) {
 }
 
 fn lose_claim(world: &mut World) {
-    user(world, Request::delete(Resource::PersistentVolumeClaims, NAMESPACE, "wal-orders-1"));
-    user(world, Request::delete(Resource::Pods, NAMESPACE, "orders-1"));
+    user(
+        world,
+        Request::delete(Resource::PersistentVolumeClaims, NAMESPACE, "wal-orders-1"),
+    );
+    user(
+        world,
+        Request::delete(Resource::Pods, NAMESPACE, "orders-1"),
+    );
 }
 
 fn claim_settled(world: &World) -> bool {
-    let claim = world.cluster.get(Resource::PersistentVolumeClaims, NAMESPACE, "wal-orders-1");
+    let claim = world
+        .cluster
+        .get(Resource::PersistentVolumeClaims, NAMESPACE, "wal-orders-1");
     claim.is_none() && waits_for(world, Reason::ClaimMissing)
 }
 
@@ -157,12 +251,15 @@ pub fn ensemble(world: &World) -> Option<simkube::Object> {
 pub fn status(world: &World) -> EnsembleStatus {
     let object = ensemble(world);
     let status = object.and_then(|o| o.get("status").cloned());
-    status.and_then(|s| serde_json::from_value(s).ok()).unwrap_or_default()
+    status
+        .and_then(|s| serde_json::from_value(s).ok())
+        .unwrap_or_default()
 }
 
 fn half_way(world: &World) -> bool {
     let status = status(world);
-    let seen = ensemble(world).is_some_and(|e| e["metadata"]["generation"] == status.observed_generation);
+    let seen =
+        ensemble(world).is_some_and(|e| e["metadata"]["generation"] == status.observed_generation);
     seen && (1..3).contains(&status.updated_replicas)
 }
 
@@ -191,15 +288,21 @@ fn truly_ready(world: &World, object: &Value) -> bool {
     let replicas = object["spec"]["replicas"].as_u64().unwrap_or(0);
     let image = &object["spec"]["template"]["spec"]["containers"][0]["image"];
     let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
-    let members: Vec<_> =
-        pods.iter().filter(|p| !p["metadata"]["labels"]["ensemble.dev/group"].is_null()).collect();
+    let members: Vec<_> = pods
+        .iter()
+        .filter(|p| !p["metadata"]["labels"]["ensemble.dev/group"].is_null())
+        .collect();
     members.len() as u64 == replicas
-        && members.iter().all(|pod| pod_ready(pod) && pod["spec"]["containers"][0]["image"] == *image)
+        && members
+            .iter()
+            .all(|pod| pod_ready(pod) && pod["spec"]["containers"][0]["image"] == *image)
 }
 
 /// Whether a pod is Ready and not ending.
 pub fn pod_ready(pod: &Value) -> bool {
     let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    let ready = conditions.into_iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+    let ready = conditions
+        .into_iter()
+        .any(|c| c["type"] == "Ready" && c["status"] == "True");
     ready && pod["metadata"]["deletionTimestamp"].is_null()
 }

@@ -34,19 +34,31 @@ fn build() -> World {
     let mut cluster = Cluster::with_config(1, config);
     cluster.add_namespace(NAMESPACE);
     for (name, zone) in [("node-a", "a"), ("node-b", "b"), ("node-c", "c")] {
-        cluster.add_node(NodeSpec::new(name).zone(zone)).expect("a fresh cluster takes nodes");
+        cluster
+            .add_node(NodeSpec::new(name).zone(zone))
+            .expect("a fresh cluster takes nodes");
     }
     let class = json!({
         "metadata": {"name": "disk", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
         "provisioner": "disk.example",
         "volumeBindingMode": "WaitForFirstConsumer",
     });
-    cluster.create(Resource::StorageClasses, "", class).expect("a fresh cluster takes a class");
+    cluster
+        .create(Resource::StorageClasses, "", class)
+        .expect("a fresh cluster takes a class");
     let crds = ensemble_api::crd::all_json();
-    let mut register = |crd: &Value| cluster.register_crd(crd).expect("our definitions are valid");
+    let mut register = |crd: &Value| {
+        cluster
+            .register_crd(crd)
+            .expect("our definitions are valid")
+    };
     let (ensembles, requests) = (register(&crds[0]), register(&crds[1]));
     cluster.advance_ms(5_000);
-    World { cluster, ensembles, requests }
+    World {
+        cluster,
+        ensembles,
+        requests,
+    }
 }
 
 /// The Ensemble `orders`: three members with two claims, image tag 1.
