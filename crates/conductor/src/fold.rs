@@ -136,7 +136,9 @@ impl World {
         // A refused intent is remembered until it is cleared from the status; a later one for the
         // same pod is another.
         let stored = &snap.ensemble.status.in_flight;
-        memory.cancelled.retain(|uid| stored.iter().any(|i| i.uid == *uid));
+        memory
+            .cancelled
+            .retain(|uid| stored.iter().any(|i| i.uid == *uid));
         for intent in &snap.ensemble.status.in_flight {
             if intent.epoch != snap.epoch && !memory.foreign_since.contains_key(&intent.uid) {
                 memory.foreign_since.insert(intent.uid.clone(), now);
