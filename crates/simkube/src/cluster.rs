@@ -370,7 +370,8 @@ impl Cluster {
         Arc::make_mut(&mut self.config)
     }
 
-    /// Whether pods need an existing service account; off at first.
+    /// Whether pods get a service account, which must exist; off at first. The
+    /// token volume that a real server adds is not modelled.
     pub fn require_service_accounts(&mut self, required: bool) {
         self.server.settings.service_accounts = required;
     }

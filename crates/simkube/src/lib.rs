@@ -14,6 +14,7 @@ mod cluster;
 pub mod config;
 mod crd;
 mod faults;
+pub mod fidelity;
 mod field;
 mod ids;
 mod kinds;

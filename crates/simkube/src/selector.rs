@@ -170,7 +170,10 @@ fn parse_requirement(part: &str) -> Result<Requirement, String> {
 
 fn parse_set(part: &str, key: &str, rest: &str) -> Result<Requirement, String> {
     let unreadable = || format!("unable to parse requirement: {part:?}");
-    let open = rest.find('(').ok_or_else(unreadable)?;
+    let open = rest.find('(').ok_or_else(|| {
+        let found = rest.split_whitespace().nth(1).unwrap_or("");
+        format!("unable to parse requirement: found '{found}' expected: '('")
+    })?;
     let list = rest[open + 1..].strip_suffix(')').ok_or_else(unreadable)?;
     let values = list.split(',').map(|v| v.trim().to_owned()).collect();
     let test = match rest[..open].trim() {

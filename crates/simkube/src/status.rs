@@ -103,11 +103,10 @@ impl Status {
     }
 
     pub(crate) fn no_such_path() -> Status {
-        Status::new(
-            404,
-            "NotFound",
-            "the server could not find the requested resource",
-        )
+        let message = "the server could not find the requested resource";
+        let mut status = Status::new(404, "NotFound", message);
+        status.details = Some(Box::default());
+        status
     }
 
     pub(crate) fn already_exists(info: &Info, name: &str, terminating: bool) -> Status {
@@ -184,6 +183,56 @@ impl Status {
         status
     }
 
+    /// Reads a Status as an API server writes it. Reasons that are not known
+    /// here become the empty one; the code always says enough.
+    #[must_use]
+    pub fn from_value(value: &Value) -> Status {
+        let text = |pointer: &str| {
+            value
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or("")
+                .to_owned()
+        };
+        let number = |pointer: &str| value.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+        let reason = text("/reason");
+        let causes = value.pointer("/details/causes").and_then(Value::as_array);
+        let cause = |c: &Value| {
+            let of = |field: &str| {
+                c.get(field)
+                    .and_then(Value::as_str)
+                    .unwrap_or("")
+                    .to_owned()
+            };
+            Cause {
+                reason: of("reason"),
+                message: of("message"),
+                field: of("field"),
+            }
+        };
+        let details = value.get("details").map(|_| {
+            Box::new(Details {
+                group: text("/details/group"),
+                kind: text("/details/kind"),
+                name: text("/details/name"),
+                uid: text("/details/uid"),
+                causes: causes.into_iter().flatten().map(cause).collect(),
+                retry_after_seconds: u32::try_from(number("/details/retryAfterSeconds"))
+                    .unwrap_or(u32::MAX),
+            })
+        });
+        Status {
+            code: u16::try_from(number("/code")).unwrap_or(0),
+            reason: REASONS
+                .iter()
+                .find(|r| **r == reason)
+                .copied()
+                .unwrap_or(""),
+            message: text("/message"),
+            details,
+        }
+    }
+
     /// Whether it says that something went well.
     #[must_use]
     pub fn is_success(&self) -> bool {
@@ -243,6 +292,28 @@ impl Cause {
         Value::Object(map)
     }
 }
+
+/// Reasons that an API server gives.
+const REASONS: [&str; 18] = [
+    "AlreadyExists",
+    "BadRequest",
+    "Conflict",
+    "Expired",
+    "Forbidden",
+    "Gone",
+    "InternalError",
+    "Invalid",
+    "MethodNotAllowed",
+    "NotAcceptable",
+    "NotFound",
+    "NotImplemented",
+    "RequestEntityTooLarge",
+    "ServerTimeout",
+    "ServiceUnavailable",
+    "Timeout",
+    "TooManyRequests",
+    "UnsupportedMediaType",
+];
 
 fn put(map: &mut Map<String, Value>, key: &str, text: &str) {
     if !text.is_empty() {

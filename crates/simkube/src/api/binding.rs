@@ -72,10 +72,7 @@ fn check(info: &Info, pod: &Value, binding: &Value) -> Result<(), Status> {
     if let Some(wanted) = sent("metadata.uid")
         && wanted != uid(pod)
     {
-        return refuse(format!(
-            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {}",
-            uid(pod)
-        ));
+        return Err(super::update::other_uid(info, Resource::Pods, pod, wanted));
     }
     if let Some(wanted) = sent("metadata.resourceVersion")
         && Some(wanted) != text(pod, "metadata.resourceVersion")

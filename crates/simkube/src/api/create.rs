@@ -15,6 +15,8 @@ use crate::value::{as_map, name, set, terminating, text_or_empty};
 /// Longest part of generateName that is kept, so that five letters fit.
 const GENERATE_BASE_MAX: usize = 58;
 const GENERATE_TRIES: usize = 8;
+/// How much of an unreadable object is shown.
+const OBJECT_SHOWN: usize = 30;
 
 impl Server {
     pub(super) fn create(&mut self, request: &Request) -> Answer {
@@ -57,8 +59,8 @@ impl Server {
             set(&mut value, "metadata.generation", 1);
         }
         kinds::prepare_create(self, resource, &mut value)?;
-        let mut errors = kinds::validate_create(self, resource, &value);
-        errors.extend(meta::validate(resource, &info, &value));
+        let mut errors = meta::validate(resource, &info, &value);
+        errors.extend(kinds::validate_create(self, resource, &value));
         if !errors.is_empty() {
             return Err(Status::invalid(&info, name(&value), &errors));
         }
@@ -152,8 +154,17 @@ pub(super) fn check_type(info: &Info, resource: Resource, value: &Value) -> Resu
         } else {
             "apiVersion"
         };
+        let text = value.to_string();
+        let start: String = text.chars().take(OBJECT_SHOWN).collect();
+        let start = if start == text {
+            start
+        } else {
+            format!("{start} ...")
+        };
         return Err(Status::bad_request(format!(
-            "Object '{field}' is missing in '{value}'"
+            "the object provided is unrecognized (must be of type {}): Object '{field}' is missing \
+             in '{text}' ({start})",
+            info.kind
         )));
     }
     let expected = info.api_version();
@@ -165,8 +176,8 @@ pub(super) fn check_type(info: &Info, resource: Resource, value: &Value) -> Resu
     }
     if !kind.is_empty() && kind != info.kind {
         return Err(Status::bad_request(format!(
-            "{kind} in version \"{}\" cannot be handled as a {}: the kind does not match",
-            info.version, info.kind
+            "{kind} in version \"{}\" cannot be handled as a {}: converting (v1.{kind}) to (core.{}): unknown conversion",
+            info.version, info.kind, info.kind
         )));
     }
     Ok(())

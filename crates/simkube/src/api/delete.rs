@@ -43,6 +43,10 @@ impl Server {
             mark_deleting(&mut new, self.now);
         }
         let remains = finalizers || matches!(grace, Grace::Set(period) if period > 0);
+        let freed = !items(&old, "metadata.finalizers").is_empty() && !remains;
+        if freed && request.params.resource_version.is_some() {
+            return Err(forgotten_version(&info, request, &old));
+        }
         // A kind with grace is first marked, even when nothing holds it back.
         let marked = remains || matches!(grace, Grace::Set(_));
         if request.params.dry_run {
@@ -118,6 +122,21 @@ impl Server {
     }
 }
 
+/// The API server loses the version that was asked for when the same delete
+/// takes the last finalizer away: the object stays as it is.
+fn forgotten_version(info: &Info, request: &Request, old: &Value) -> Status {
+    let why = super::update::storage_error(
+        info,
+        request.resource,
+        old,
+        &format!(
+            "ResourceVersion in precondition: , ResourceVersion in object meta: {}",
+            text_or_empty(old, "metadata.resourceVersion")
+        ),
+    );
+    Status::conflict(info, name(old), &why)
+}
+
 fn gone(info: &Info, last: &Object) -> Response {
     if info.returns_deleted {
         return Response::object(last.clone());
@@ -190,13 +209,12 @@ fn pod_grace(asked: Option<i64>, pod: &Value) -> i64 {
 /// A deletion under way can only be hastened.
 fn shorten(now: SimTime, asked: Option<i64>, value: &mut Value) -> Grace {
     let current = int(value, "metadata.deletionGracePeriodSeconds").unwrap_or(0);
+    if current == 0 {
+        // Its time is over; only finalizers hold it, as with kinds that know no grace.
+        return Grace::None;
+    }
     let Some(asked) = asked.filter(|s| *s < current) else {
-        let unfinished = current > 0 || !items(value, "metadata.finalizers").is_empty();
-        return if unfinished {
-            Grace::Pending
-        } else {
-            Grace::Set(0)
-        };
+        return Grace::Pending;
     };
     let end = text(value, "metadata.deletionTimestamp")
         .and_then(SimTime::parse)

@@ -101,11 +101,16 @@ impl Server {
             return Err(Status::forbidden(info, budget_name, why));
         }
         if status("disruptionsAllowed") == 0 {
-            let why = format!(
-                "The disruption budget {budget_name} needs {} healthy pods and has {} currently",
-                status("desiredHealthy"),
-                status("currentHealthy")
-            );
+            let (desired, current) = (status("desiredHealthy"), status("currentHealthy"));
+            let why = if current <= desired {
+                format!(
+                    "The disruption budget {budget_name} needs {desired} healthy pods and has {current} currently"
+                )
+            } else {
+                format!(
+                    "The disruption budget {budget_name} does not allow evicting pods currently"
+                )
+            };
             return Err(Status::too_many_requests(REFUSAL, 0).with_cause(CAUSE, &why, ""));
         }
         Ok(())
@@ -149,9 +154,9 @@ impl Server {
 }
 
 fn two_budgets() -> Status {
-    Status::internal(
-        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-    )
+    const MESSAGE: &str = "This pod has more than one PodDisruptionBudget, which the eviction \
+        subresource does not support.";
+    Status::new(500, "", MESSAGE)
 }
 
 /// Options come from the request, or from `deleteOptions` in an Eviction body.

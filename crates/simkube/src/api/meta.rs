@@ -192,10 +192,11 @@ fn validate_annotations(value: &Value, errors: &mut Vec<FieldError>) {
 
 fn validate_owners(value: &Value, errors: &mut Vec<FieldError>) {
     let mut controller: Option<&Value> = None;
-    for (i, owner) in items(value, "metadata.ownerReferences").iter().enumerate() {
+    for owner in items(value, "metadata.ownerReferences") {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if text_or_empty(owner, field).is_empty() {
-                let path = format!("metadata.ownerReferences[{i}].{field}");
+                // The API server does not say which of them.
+                let path = format!("metadata.ownerReferences.{field}");
                 let detail = match field {
                     "apiVersion" => "version must not be empty",
                     _ => "must not be empty",

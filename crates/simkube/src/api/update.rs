@@ -33,34 +33,57 @@ impl Server {
             return Err(Status::bad_request("a merge patch must be a map"));
         }
         let key = key(&request.namespace, &request.name);
-        let Some(old) = self.store.get(request.resource, &key).cloned() else {
-            let creates = request.verb == Verb::Update
-                && info.create_on_update
-                && request.subresource.is_none();
-            if creates {
-                return self.create_object(request, (**body).clone());
-            }
+        let old = self.store.get(request.resource, &key).cloned();
+        if request.verb == Verb::Update {
+            return self.replace(request, &info, body, old);
+        }
+        let Some(old) = old else {
             return Err(Status::not_found(&info, &request.name));
         };
-        let mut new = match request.verb {
-            Verb::Update => (**body).clone(),
-            _ => {
-                let mut new = (*old).clone();
-                patch::merge(&mut new, body);
-                check_url(request, &new)?;
-                new
-            }
-        };
+        let mut new = (*old).clone();
+        patch::merge(&mut new, body);
+        check_url(request, &new)?;
         check_identity(&info, request, &old, &new)?;
         check_revision(&info, request, &old, &new)?;
-        stamp_type(&info, &mut new);
+        self.read(request, &info, &mut new, Some(&old))?;
+        self.update_object(request, &info, old, new)
+    }
+
+    /// PUT: what was sent must be readable before anything else is looked at.
+    fn replace(
+        &mut self,
+        request: &Request,
+        info: &Info,
+        body: &Value,
+        old: Option<Object>,
+    ) -> Answer {
+        let mut new = body.clone();
+        self.read(request, info, &mut new, old.as_deref())?;
+        let Some(old) = old else {
+            if info.create_on_update && request.subresource.is_none() {
+                return self.create_object(request, body.clone());
+            }
+            return Err(Status::not_found(info, &request.name));
+        };
+        check_identity(info, request, &old, &new)?;
+        check_revision(info, request, &old, &new)?;
+        self.update_object(request, info, old, new)
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        info: &Info,
+        new: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Status> {
+        stamp_type(info, new);
         let reading = Reading {
             validation: request.params.field_validation,
             patched: request.verb != Verb::Update,
-            old: Some(&old),
+            old,
         };
-        kinds::decode(self, request.resource, &mut new, &reading)?;
-        self.update_object(request, &info, old, new)
+        kinds::decode(self, request.resource, new, &reading)
     }
 
     /// The rest of the pipeline, once the new object is known.
@@ -81,11 +104,14 @@ impl Server {
         if new == *old {
             return Ok(Response::object(old));
         }
-        let mut errors = kinds::validate_update(self, resource, part, &new, &old);
+        let mut errors = Vec::new();
         if meta_differs {
+            // Checked by the common path and by the kind's own, so every error is there twice.
+            errors.extend(meta::validate_update(&new, &old));
             errors.extend(meta::validate_update(&new, &old));
             errors.extend(meta::validate(resource, info, &new));
         }
+        errors.extend(kinds::validate_update(self, resource, part, &new, &old));
         if !errors.is_empty() {
             return Err(Status::invalid(info, name(&old), &errors));
         }
@@ -209,20 +235,39 @@ fn check_identity(info: &Info, request: &Request, old: &Value, new: &Value) -> R
     };
     if request.verb != Verb::Update {
         let error = FieldError::invalid("metadata.uid", sent, "field is immutable");
-        return Err(Status::invalid(info, &request.name, &[error]));
+        return Err(Status::invalid(
+            info,
+            &request.name,
+            &[error.clone(), error],
+        ));
     }
-    let path = if info.group.is_empty() || request.resource.built_in().is_some() {
-        info.plural.to_string()
-    } else {
-        format!("{}/{}", info.group, info.plural)
-    };
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{path}/{}, ResourceVersion: 0, \
-         AdditionalErrorMsg: Precondition failed: UID in precondition: {sent}, UID in object meta: {}",
-        key(&request.namespace, &request.name),
-        uid(old)
+    Err(other_uid(info, request.resource, old, sent))
+}
+
+/// The refusal of a write that means another object of the same name.
+pub(super) fn other_uid(info: &Info, resource: Resource, object: &Value, sent: &str) -> Status {
+    let what = format!(
+        "UID in precondition: {sent}, UID in object meta: {}",
+        uid(object)
     );
-    Err(Status::conflict(info, &request.name, &why))
+    Status::conflict(
+        info,
+        name(object),
+        &storage_error(info, resource, object, &what),
+    )
+}
+
+/// What the store says about a precondition that failed at the last moment.
+pub(super) fn storage_error(info: &Info, resource: Resource, object: &Value, what: &str) -> String {
+    let path = match resource.built_in() {
+        Some(_) => info.plural.to_string(),
+        None => format!("{}/{}", info.group, info.plural),
+    };
+    let key = key(namespace(object), name(object));
+    format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{path}/{key}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: {what}"
+    )
 }
 
 fn check_revision(info: &Info, request: &Request, old: &Value, new: &Value) -> Result<(), Status> {
@@ -231,12 +276,14 @@ fn check_revision(info: &Info, request: &Request, old: &Value, new: &Value) -> R
             Err(Status::stale(info, &request.name))
         }
         None if !info.unconditional_update => {
-            let error = FieldError::invalid(
-                "metadata.resourceVersion",
-                0,
-                "must be specified for an update",
-            );
-            Err(Status::invalid(info, &request.name, &[error]))
+            const DEMAND: &str = "must be specified for an update";
+            let error = FieldError::invalid("metadata.resourceVersion", 0, DEMAND);
+            // Said of the resource, where other refusals are of the kind.
+            let said = Info {
+                kind: info.plural.clone(),
+                ..info.clone()
+            };
+            Err(Status::invalid(&said, &request.name, &[error]))
         }
         _ => Ok(()),
     }

@@ -103,18 +103,55 @@ impl Crd {
         let mut errors = Vec::new();
         validate::schema(&self.root, value, old, "", &mut errors);
         validate::list_types(&self.root, value, old, &mut errors);
+        self.validate_scale(value, &mut errors);
         if !self.root.has_rules_below {
             return errors;
         }
         if errors.iter().any(|e| blocks_rules(e.kind)) {
             const SKIPPED: &str = "some validation rules were not checked because the object was \
                 invalid; correct the existing errors to complete validation";
-            errors.push(FieldError::invalid("<nil>", "null", SKIPPED));
+            errors.push(FieldError::invalid("<nil>", Value::Null, SKIPPED));
         } else {
             cel::evaluate(&self.root, value, old, &mut errors);
         }
         errors
     }
+}
+
+impl Crd {
+    /// What `scale` shows must be a number of replicas.
+    fn validate_scale(&self, value: &Value, errors: &mut Vec<FieldError>) {
+        let Some(scale) = &self.scale else { return };
+        for path in [&scale.spec, &scale.status] {
+            let Some(found) = at(value, path) else {
+                continue;
+            };
+            let Some(replicas) = found.as_i64() else {
+                errors.push(not_a_number(path, found));
+                continue;
+            };
+            let detail = match replicas {
+                ..0 => "should be a non-negative integer".to_owned(),
+                n if i32::try_from(n).is_err() => {
+                    format!("should be less than or equal to {}", i32::MAX)
+                }
+                _ => continue,
+            };
+            errors.push(FieldError::invalid(format!(".{path}"), replicas, detail));
+        }
+    }
+}
+
+fn not_a_number(path: &str, found: &Value) -> FieldError {
+    let (shown, kind) = match found {
+        Value::String(s) => (s.clone(), "string"),
+        Value::Bool(b) => (b.to_string(), "bool"),
+        Value::Number(n) => (n.to_string(), "float64"),
+        Value::Array(_) => (found.to_string(), "[]interface {}"),
+        _ => (found.to_string(), "map[string]interface {}"),
+    };
+    let detail = format!(".{path} accessor error: {shown} is of the type {kind}, expected int64");
+    FieldError::invalid(format!(".{path}"), 0, detail)
 }
 
 fn blocks_rules(kind: FieldErrorKind) -> bool {

@@ -23,8 +23,8 @@ pub(super) fn schema(
         errors.push(type_error(node, value, path));
         return;
     }
-    check_values(node, value, path, errors);
     check_bounds(node, value, path, errors);
+    check_values(node, value, path, errors);
     check_logic(node, value, path, errors);
     match value {
         Value::Object(map) => {
@@ -141,12 +141,6 @@ fn check_values(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldEr
         let known = known.iter().map(String::as_str);
         errors.push(FieldError::not_supported(path, value.clone(), known));
     }
-    if let (Some((source, pattern)), Value::String(s)) = (&node.pattern, value)
-        && !pattern.is_match(s)
-    {
-        let detail = format!("{path} in body should match '{source}'");
-        errors.push(FieldError::invalid(path, s.as_str(), detail));
-    }
     if let Some(format) = node.format
         && !format.accepts(value)
     {
@@ -169,17 +163,7 @@ fn check_values(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldEr
 fn check_bounds(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldError>) {
     match value {
         Value::Number(_) => check_number(node, value, path, errors),
-        Value::String(s) => {
-            let length = s.chars().count();
-            if let Some(max) = node.bounds.max_length.filter(|max| length > *max) {
-                let detail = format!("may not be more than {max} bytes");
-                errors.push(FieldError::of(FieldErrorKind::TooLong, path, None, detail));
-            }
-            if let Some(min) = node.bounds.min_length.filter(|min| length < *min) {
-                let detail = format!("{path} in body should be at least {min} chars long");
-                errors.push(FieldError::invalid(path, s.as_str(), detail));
-            }
-        }
+        Value::String(s) => errors.extend(check_string(node, s, path)),
         Value::Array(list) => {
             let size = (
                 list.len(),
@@ -201,6 +185,25 @@ fn check_bounds(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldEr
         }
         _ => {}
     }
+}
+
+/// Only the first thing that is wrong with a string is said.
+fn check_string(node: &Node, text: &str, path: &str) -> Option<FieldError> {
+    let length = text.chars().count();
+    if let Some(max) = node.bounds.max_length.filter(|max| length > *max) {
+        let detail = format!("may not be more than {max} bytes");
+        return Some(FieldError::of(FieldErrorKind::TooLong, path, None, detail));
+    }
+    if let Some(min) = node.bounds.min_length.filter(|min| length < *min) {
+        let detail = format!("{path} in body should be at least {min} chars long");
+        return Some(FieldError::invalid(path, text, detail));
+    }
+    let (source, pattern) = node.pattern.as_ref()?;
+    if pattern.is_match(text) {
+        return None;
+    }
+    let detail = format!("{path} in body should match '{source}'");
+    Some(FieldError::invalid(path, text, detail))
 }
 
 fn check_size(

@@ -39,8 +39,19 @@ impl Reading<'_> {
         if !self.patched {
             return unreadable(info, &why);
         }
-        let error = FieldError::of(FieldErrorKind::Invalid, "patch", None, why);
-        Status::invalid(info, crate::value::name(value), &[error])
+        // Said before it is known of what kind the result is.
+        let nothing = Info {
+            group: "".into(),
+            kind: "".into(),
+            ..info.clone()
+        };
+        let shown = Some(Value::String(value.to_string()));
+        let error = FieldError::of(FieldErrorKind::Invalid, "patch", shown, why);
+        let mut status = Status::invalid(&nothing, "", &[error]);
+        if let Some(details) = &mut status.details {
+            details.name.clear();
+        }
+        status
     }
 }
 
@@ -139,6 +150,7 @@ pub(crate) fn prepare_create(
         Resource::Services => service::prepare_create(server, value),
         Resource::Namespaces => plain::prepare_namespace(value),
         Resource::Jobs => job::prepare_create(value),
+        Resource::PodDisruptionBudgets => plain::prepare_budget(value),
         _ => {}
     }
     Ok(())
@@ -180,8 +192,12 @@ pub(crate) fn prepare_update(
         _ if info.status => copy_key(old, new, "status"),
         _ => {}
     }
-    if resource == Resource::Services {
-        service::prepare_update(new, old);
+    match resource {
+        Resource::Services => service::prepare_update(new, old),
+        Resource::Pods if part.is_none() && new.get("spec") != old.get("spec") => {
+            pod::admit_update(new, old);
+        }
+        _ => {}
     }
     if info.generation && part != Some(Subresource::Status) && means_change(info.status, new, old) {
         meta::next_generation(new);

@@ -13,6 +13,14 @@ pub(super) fn prepare_namespace(namespace: &mut Value) {
     set(namespace, "status", json!({"phase": "Active"}));
 }
 
+/// A budget that nobody has computed yet allows nothing.
+pub(super) fn prepare_budget(budget: &mut Value) {
+    let nothing = json!({
+        "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+    });
+    set(budget, "status", nothing);
+}
+
 /// `stringData` is written into `data`, encoded, and forgotten.
 pub(super) fn default_secret(secret: &mut Value) {
     set_default(secret, "type", "Opaque");

@@ -127,6 +127,44 @@ pub(super) fn admit(server: &Server, pod: &mut Value) -> Result<(), Status> {
     let spec = slot(pod, "spec");
     set_default(spec, "priority", 0);
     set_default(spec, "preemptionPolicy", "PreemptLowerPriority");
+    default_tolerations(spec);
+    if !server.settings.service_accounts {
+        return Ok(());
+    }
+    set_default(spec, "serviceAccountName", "default");
+    let account = text_or_empty(spec, "serviceAccountName").to_owned();
+    set(spec, "serviceAccount", account.as_str());
+    let namespace = namespace(pod).to_owned();
+    if server
+        .store
+        .get(Resource::ServiceAccounts, &key(&namespace, &account))
+        .is_none()
+    {
+        let why = format!(
+            "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
+        );
+        return Err(Status::forbidden(
+            server.info(Resource::Pods)?,
+            name(pod),
+            &why,
+        ));
+    }
+    Ok(())
+}
+
+/// Mutating admission of a change: priority stays, default tolerations come back.
+pub(super) fn admit_update(new: &mut Value, old: &Value) {
+    let spec = slot(new, "spec");
+    for field in ["priority", "preemptionPolicy"] {
+        if let Some(value) = old.pointer(&format!("/spec/{field}")) {
+            set(spec, field, value.clone());
+        }
+    }
+    default_tolerations(spec);
+}
+
+/// Every pod tolerates a silent node for a while, also after an update that forgot to say so.
+pub(super) fn default_tolerations(spec: &mut Value) {
     for taint in [
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
@@ -146,28 +184,6 @@ pub(super) fn admit(server: &Server, pod: &mut Value) -> Result<(), Status> {
             }
         }
     }
-    set_default(spec, "serviceAccountName", "default");
-    let account = text_or_empty(spec, "serviceAccountName").to_owned();
-    set(spec, "serviceAccount", account.as_str());
-    if !server.settings.service_accounts {
-        return Ok(());
-    }
-    let namespace = namespace(pod).to_owned();
-    if server
-        .store
-        .get(Resource::ServiceAccounts, &key(&namespace, &account))
-        .is_none()
-    {
-        let why = format!(
-            "error looking up service account {namespace}/{account}: serviceaccount \"{account}\" not found"
-        );
-        return Err(Status::forbidden(
-            server.info(Resource::Pods)?,
-            name(pod),
-            &why,
-        ));
-    }
-    Ok(())
 }
 
 pub(super) fn prepare_create(pod: &mut Value) {

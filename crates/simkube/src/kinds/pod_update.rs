@@ -210,7 +210,7 @@ pub(super) fn validate_resize(new: &Value, old: &Value) -> Vec<FieldError> {
     }
     if qos_class(new) != qos_class(old) {
         let detail = "Pod QOS Class may not change as a result of resizing";
-        errors.push(FieldError::invalid("spec", qos_class(new), detail));
+        errors.push(FieldError::invalid("spec", qos_class(old), detail));
     }
     errors
 }

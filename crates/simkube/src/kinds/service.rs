@@ -37,8 +37,21 @@ pub(super) fn prepare_create(server: &mut Server, service: &mut Value) {
     }
     let address = text_or_empty(service, "spec.clusterIP").to_owned();
     set_default(service, "spec.clusterIPs", json!([address]));
-    set_default(service, "spec.ipFamilies", json!(["IPv4"]));
-    set_default(service, "spec.ipFamilyPolicy", "SingleStack");
+    // Without a selector nobody knows which families the endpoints will have.
+    let headless = text_or_empty(service, "spec.clusterIP") == "None";
+    let open = headless && at(service, "spec.selector").is_none();
+    let families = if open {
+        json!(["IPv4", "IPv6"])
+    } else {
+        json!(["IPv4"])
+    };
+    let policy = if open {
+        "RequireDualStack"
+    } else {
+        "SingleStack"
+    };
+    set_default(service, "spec.ipFamilies", families);
+    set_default(service, "spec.ipFamilyPolicy", policy);
 }
 
 /// A PUT that leaves out the allocated addresses keeps them.

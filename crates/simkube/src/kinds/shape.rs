@@ -59,6 +59,37 @@ const ZERO_IS_ABSENT: [&str; 13] = [
     "unschedulable",
 ];
 
+/// Times and structures that Go shows even when nobody set them.
+const SHOWN_UNSET: [(&str, &[&str], &[&str]); 7] = [
+    ("ContainerStateRunning", &["startedAt"], &[]),
+    (
+        "ContainerStateTerminated",
+        &["finishedAt", "startedAt"],
+        &[],
+    ),
+    ("ContainerStatus", &[], &["lastState", "state"]),
+    (
+        "JobCondition",
+        &["lastProbeTime", "lastTransitionTime"],
+        &[],
+    ),
+    (
+        "NodeCondition",
+        &["lastHeartbeatTime", "lastTransitionTime"],
+        &[],
+    ),
+    (
+        "PersistentVolumeClaimCondition",
+        &["lastProbeTime", "lastTransitionTime"],
+        &[],
+    ),
+    (
+        "PodCondition",
+        &["lastProbeTime", "lastTransitionTime"],
+        &[],
+    ),
+];
+
 /// What was found while reading an object.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -168,6 +199,21 @@ fn read_struct(
         path.truncate(length);
         keep
     });
+    show_unset(shape.name, map);
+}
+
+fn show_unset(name: &str, map: &mut Map<String, Value>) {
+    let Ok(row) = SHOWN_UNSET.binary_search_by_key(&name, |(name, ..)| name) else {
+        return;
+    };
+    let (_, times, structs) = SHOWN_UNSET[row];
+    for field in times {
+        map.entry(*field).or_insert(Value::Null);
+    }
+    for field in structs {
+        map.entry(*field)
+            .or_insert_with(|| Value::Object(Map::new()));
+    }
 }
 
 fn is_absent(field: &Field, value: &Value) -> bool {

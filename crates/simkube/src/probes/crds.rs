@@ -100,6 +100,11 @@ fn spec_schema() -> Value {
     })
 }
 
+/// The definition with all its rules.
+pub(crate) fn widget_definition() -> Value {
+    definition(spec_schema())
+}
+
 /// Registers the definition as the probes expect it.
 pub(super) fn widgets(lab: &mut Lab<'_>) -> Resource {
     register(lab, spec_schema())

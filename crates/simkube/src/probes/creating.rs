@@ -173,7 +173,7 @@ fn a32(lab: &mut Lab<'_>) {
     .cause("FieldValueInvalid", "metadata.ownerReferences");
     lab.create(ConfigMaps, owned(json!([owner("a", "", false)])))
         .refused(422, "Invalid")
-        .cause("FieldValueInvalid", "metadata.ownerReferences[0].uid");
+        .cause("FieldValueInvalid", "metadata.ownerReferences.uid");
     let seen = lab
         .create(
             ConfigMaps,

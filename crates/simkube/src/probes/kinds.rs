@@ -143,8 +143,7 @@ fn a64(lab: &mut Lab<'_>) {
     lab.patch(ControllerRevisions, "x", json!({"revision": 2}))
         .ok(200)
         .has("/revision", 2);
-    let service =
-        json!({"metadata": {"name": "x"}, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}});
+    let service = json!({"metadata": {"name": "x"}, "spec": {"clusterIP": "None", "selector": {"a": "a"}, "ports": [{"port": 80}]}});
     lab.create(Services, service)
         .ok(201)
         .has("/spec/type", "ClusterIP")

@@ -24,7 +24,9 @@ use crate::resource::Resource;
 use crate::status::Status;
 use crate::watch::{WatchEvent, WatchOptions};
 
+pub(crate) use crds::widget_definition;
 pub use lab::{Lab, Seen};
+pub(crate) use normal::Normaliser;
 
 /// An API server that can be asked.
 pub trait Api {

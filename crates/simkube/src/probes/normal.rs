@@ -6,7 +6,7 @@ use crate::time::SimTime;
 
 /// Replaces uids and versions by numbers in the order in which they appear.
 #[derive(Default)]
-pub(super) struct Normaliser {
+pub(crate) struct Normaliser {
     uids: Vec<String>,
     versions: Vec<String>,
 }
@@ -27,6 +27,16 @@ impl Normaliser {
         for (key, value) in map {
             let normal = match (key.as_str(), value) {
                 ("managedFields" | "continue", _) => continue,
+                // Errors of one object come in the order of a Go map: any.
+                ("causes", Value::Array(causes)) => {
+                    let mut causes: Vec<Value> = causes.iter().map(|c| self.value(c)).collect();
+                    causes.sort_by_key(Value::to_string);
+                    Value::Array(causes)
+                }
+                ("message", Value::String(s)) if s.contains("is invalid: [") => {
+                    let start = s.split_once("is invalid: [").map_or(s.as_str(), |(a, _)| a);
+                    format!("{start}is invalid: [...]").into()
+                }
                 ("resourceVersion", Value::String(s)) => number("R", &mut self.versions, s).into(),
                 _ => self.value(value),
             };
@@ -35,21 +45,58 @@ impl Normaliser {
         out
     }
 
-    /// A sentence, with the uids in it replaced.
+    /// A sentence without what differs: uids, versions, and Go's own way to
+    /// show structures and their differences.
     pub fn text(&mut self, text: &str) -> String {
+        let text = text.split("\n@@").next().unwrap_or(text);
+        let text = &without_structures(text);
+        let versions =
+            text.to_lowercase().contains("resource version") || text.contains("ResourceVersion");
+        let plain = |part: &str| {
+            if versions {
+                without_numbers(part)
+            } else {
+                part.to_owned()
+            }
+        };
         let mut out = String::new();
-        let mut rest = text;
+        let mut rest = text.as_str();
         while let Some(at) = find_uid(rest) {
-            out.push_str(&rest[..at]);
+            out.push_str(&plain(&rest[..at]));
             out.push_str(&number("U", &mut self.uids, &rest[at..at + UID_LENGTH]));
             rest = &rest[at + UID_LENGTH..];
         }
-        out.push_str(rest);
-        if text.to_lowercase().contains("resource version") || text.contains("ResourceVersion") {
-            out = without_numbers(&out);
-        }
+        out.push_str(&plain(rest));
         out
     }
+}
+
+/// Values that are maps or lists are shown as `{}`, whatever is in them.
+fn without_structures(text: &str) -> String {
+    const VALUE: &str = "Invalid value: ";
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(VALUE) {
+        let (before, value) = rest.split_at(at + VALUE.len());
+        out.push_str(before);
+        rest = value;
+        let end = if value.starts_with("\"{") {
+            value.find("}\": ").map(|e| e + 2)
+        } else if value.starts_with(['{', '[']) {
+            value
+                .find("}: ")
+                .or_else(|| value.find("]: "))
+                .map(|e| e + 1)
+        } else {
+            None
+        };
+        if let Some(end) = end {
+            out.push_str("{}");
+            rest = &value[end..];
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Versions in sentences have no order that could be kept.

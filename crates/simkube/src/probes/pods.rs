@@ -59,8 +59,9 @@ fn a33(lab: &mut Lab<'_>) {
     lab.patch(Pods, "x", json!({"spec": {"activeDeadlineSeconds": 500}}))
         .refused(422, "Invalid")
         .cause("FieldValueInvalid", "spec.activeDeadlineSeconds");
+    // Those that every pod has come back by themselves.
     lab.patch(Pods, "x", json!({"spec": {"tolerations": []}}))
-        .refused(422, "Invalid");
+        .ok(200);
     let two = change(&|s| {
         let first = s["containers"][0].clone();
         let mut second = first.clone();
@@ -77,6 +78,9 @@ fn a33(lab: &mut Lab<'_>) {
     }
     lab.patch(Pods, "x", json!({"spec": {"tolerations": more}}))
         .ok(200);
+    lab.patch(Pods, "x", json!({"spec": {"tolerations": []}}))
+        .refused(422, "Invalid")
+        .cause("FieldValueForbidden", "spec.tolerations");
 }
 
 fn a34(lab: &mut Lab<'_>) {
