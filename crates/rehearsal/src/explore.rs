@@ -97,6 +97,7 @@ impl Default for Plan {
             kinds: fault::ALL.to_vec(),
             pairs: 0,
             seed: 1,
+            stride: 1,
             stop_early: false,
         }
     }
