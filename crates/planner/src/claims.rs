@@ -46,7 +46,7 @@ pub fn group(snap: &Snapshot, ledger: &LedgerState, ordinal: u32) -> ClaimGroup 
             missing.push(claim.name.clone());
             continue;
         };
-        let same_life = found.meta.label(labels::INCARNATION) == life.to_string();
+        let same_life = found.meta.incarnation == Some(life);
         if !snap.owns_claim(found, ordinal, &claim.name) || !same_life {
             return ClaimGroup::Taken { claim: name };
         }

@@ -1,5 +1,6 @@
 //! What is wrong with a pod, in the kubelet's and the scheduler's words.
 
+use crate::cast::Cast;
 use crate::presence::Presence;
 use crate::snapshot::Snapshot;
 use crate::view::{ContainerState, PodView};
@@ -19,7 +20,7 @@ fn trouble(reason: Reason, message: String) -> Option<Trouble> {
 }
 
 /// What keeps the member of that ordinal from serving; None if it serves, or is absent.
-pub fn of(snap: &Snapshot, ordinal: u32) -> Option<Trouble> {
+pub fn of(snap: &Cast<'_>, ordinal: u32) -> Option<Trouble> {
     let pod = snap.our_pod(ordinal)?;
     let name = &pod.meta.pin.name;
     match snap.presence(ordinal) {

@@ -9,6 +9,9 @@ use ensemble_api::names::{DEFAULT_GROUP, Ordinals};
 use ensemble_api::{labels, status};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// As many members as an Ensemble can ask for.
+const MOST_MEMBERS: u32 = 1000;
+
 /// The ledger of the one group, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LedgerState {
@@ -40,26 +43,39 @@ impl LedgerState {
     /// As stored, put right by what exists: what stands beyond a stored ledger, or without one, was
     /// used before.
     pub fn of(snap: &Snapshot) -> Self {
+        Self::put_right(snap, snap.pod_ordinals())
+    }
+
+    /// The same, by one who knows the ordinals of our pods.
+    pub fn put_right(snap: &Snapshot, pods: impl Iterator<Item = u32>) -> Self {
         let stored = Self::stored(snap);
         let lost = stored.is_none();
         let mut ledger = stored.unwrap_or_default();
-        let found: BTreeSet<u32> = snap.claim_ordinals().chain(snap.pod_ordinals()).collect();
-        for ordinal in found {
-            if lost || ordinal >= ledger.next {
-                ledger.born.insert(ordinal);
-                let life = newest_life(snap, ordinal);
-                if life > 0 {
-                    ledger.incarnations.insert(ordinal, life);
-                }
-                ledger.next = ledger.next.max(ordinal + 1);
-            }
+        let used: BTreeSet<u32> = snap
+            .claim_ordinals()
+            .chain(pods)
+            .filter(|o| lost || *o >= ledger.next)
+            .collect();
+        if !used.is_empty() {
+            ledger.remember(&used, &newest_lives(snap));
         }
         if lost && snap.ensemble.meta.annotations.contains_key(labels::BORN) {
             // Whoever is asked for may have been born, also if nothing of it is left.
             ledger.next = ledger.next.max(snap.replicas());
-            ledger.born.extend(0..ledger.next);
+            ledger.born.extend(0..ledger.next.min(MOST_MEMBERS));
         }
         ledger
+    }
+
+    /// These ordinals were used before, in these lives.
+    fn remember(&mut self, used: &BTreeSet<u32>, lives: &BTreeMap<u32, u32>) {
+        for ordinal in used {
+            self.born.insert(*ordinal);
+            self.next = self.next.max(ordinal.saturating_add(1));
+            if let Some(life) = lives.get(ordinal).filter(|life| **life > 0) {
+                self.incarnations.insert(*ordinal, *life);
+            }
+        }
     }
 
     /// Which life an ordinal is in.
@@ -87,13 +103,16 @@ impl LedgerState {
     }
 }
 
-fn newest_life(snap: &Snapshot, ordinal: u32) -> u32 {
+/// By ordinal, the newest life that a claim or pod tells of.
+fn newest_lives(snap: &Snapshot) -> BTreeMap<u32, u32> {
     let claims = snap.claims.values().map(|c| &c.meta);
     let pods = snap.pods.values().map(|p| &p.meta);
-    let ours = claims
-        .chain(pods)
-        .filter(|m| m.label(labels::ORDINAL) == ordinal.to_string());
-    ours.filter_map(|m| m.label(labels::INCARNATION).parse().ok())
-        .max()
-        .unwrap_or(0)
+    let mut lives = BTreeMap::new();
+    for meta in claims.chain(pods) {
+        if let (Some(ordinal), Some(life)) = (meta.ordinal, meta.incarnation) {
+            let newest = lives.entry(ordinal).or_insert(life);
+            *newest = life.max(*newest);
+        }
+    }
+    lives
 }

@@ -1,5 +1,6 @@
 //! One pass: a straight list of steps.
 
+use crate::cast::Cast;
 use crate::ledger::LedgerState;
 use crate::memory::Kind;
 use crate::revision::Revisions;
@@ -32,7 +33,8 @@ pub struct Plan {
 
 /// Decides what happens next.
 pub fn plan(snap: &Snapshot) -> Plan {
-    let mut draft = Draft::new(snap);
+    let cast = Cast::of(snap);
+    let mut draft = Draft::new(&cast);
     if snap.ensemble.spec.suspend && !snap.ensemble.meta.deleting {
         return steps::status::suspended(draft);
     }
@@ -52,7 +54,7 @@ pub fn plan(snap: &Snapshot) -> Plan {
 
 /// What the steps add to.
 pub(crate) struct Draft<'s> {
-    pub snap: &'s Snapshot,
+    pub snap: &'s Cast<'s>,
     pub safety: Safety<'s>,
     /// The ledger as it is to be stored.
     pub ledger: LedgerState,
@@ -80,13 +82,12 @@ pub(crate) struct Draft<'s> {
 }
 
 impl<'s> Draft<'s> {
-    fn new(snap: &'s Snapshot) -> Self {
-        let ledger = snap.ledger();
+    fn new(snap: &'s Cast<'s>) -> Self {
         Self {
             snap,
             safety: Safety::assess(snap),
             stored: LedgerState::stored(snap).unwrap_or_default(),
-            ledger,
+            ledger: snap.ledger().clone(),
             revisions: Revisions::of(snap),
             usable: None,
             may_roll: false,

@@ -7,7 +7,7 @@ use crate::view::{ContainerState, Phase, PodView};
 pub const NODE_GONE_AFTER_SECONDS: u32 = 40;
 
 /// What is known of a member's pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// There is none.
     Absent,
@@ -26,7 +26,7 @@ pub enum Presence {
 }
 
 /// How we know that nothing of a pod runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProofOfDown {
     /// No node has taken it.
     Unscheduled,
@@ -63,9 +63,12 @@ impl Presence {
 
 /// What is known of the pod of that ordinal.
 pub fn of(snap: &Snapshot, ordinal: u32) -> Presence {
-    let Some(pod) = snap.our_pod(ordinal) else {
-        return Presence::Absent;
-    };
+    let pod = snap.our_pod(ordinal);
+    pod.map_or(Presence::Absent, |pod| of_pod(snap, pod))
+}
+
+/// What is known of a pod that is ours.
+pub fn of_pod(snap: &Snapshot, pod: &PodView) -> Presence {
     if pod.meta.deleting {
         return Presence::Leaving;
     }

@@ -5,15 +5,15 @@
 //! was looked at afresh, [`confirm`] turns it into a [`Warrant`], and only a warrant can be sent.
 //! None of the three can be made, copied or read from a file anywhere else.
 
+use crate::cast::Cast;
 use crate::claims::{self, ClaimGroup};
-use crate::ledger::LedgerState;
 use crate::presence::Presence;
 use crate::revision::Revisions;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::Pinned;
 use ensemble_api::status::{Intent, LetGo, Method};
-use ensemble_api::{Predicate, Reason, labels, names};
+use ensemble_api::{Predicate, Reason, names};
 use std::collections::BTreeSet;
 
 /// After this long without becoming Ready, a running member that a newer revision waits for may be
@@ -115,20 +115,19 @@ fn refuse<T>(
 /// The safety ledger of one pass.
 #[derive(Debug)]
 pub struct Safety<'s> {
-    snap: &'s Snapshot,
-    ledger: LedgerState,
+    snap: &'s Cast<'s>,
     unavailable: BTreeSet<u32>,
-    in_flight: BTreeSet<String>,
+    in_flight: BTreeSet<u32>,
     leaving_extras: u32,
 }
 
 impl<'s> Safety<'s> {
     /// Looks at the world as it is, with every stored intent counted as used.
-    pub fn assess(snap: &'s Snapshot) -> Self {
+    pub fn assess(snap: &'s Cast<'s>) -> Self {
         Self::assess_without(snap, None)
     }
 
-    fn assess_without(snap: &'s Snapshot, own: Option<&Intent>) -> Self {
+    fn assess_without(snap: &'s Cast<'s>, own: Option<&Intent>) -> Self {
         let stored = snap
             .ensemble
             .status
@@ -137,19 +136,16 @@ impl<'s> Safety<'s> {
             .filter(|i| Some(*i) != own);
         let counts = !crate::mutants::is_off("budget-counts-intents");
         let live = stored.filter(|i| counts && intent_is_live(snap, i));
-        let in_flight: BTreeSet<String> = live.map(|i| i.member.clone()).collect();
+        let in_flight: BTreeSet<u32> = live
+            .filter_map(|i| names::ordinal_of(snap.name(), &i.member))
+            .collect();
         let replicas = snap.replicas();
-        let unavailable = (0..replicas).filter(|ordinal| {
-            !snap.available(*ordinal) || in_flight.contains(&names::pod(snap.name(), *ordinal))
-        });
+        let unavailable = (0..replicas).filter(|o| !snap.available(*o) || in_flight.contains(o));
         let extras = snap.pod_ordinals().filter(|o| *o >= replicas);
-        let leaving = extras.filter(|o| {
-            snap.presence(*o) == Presence::Leaving
-                || in_flight.contains(&names::pod(snap.name(), *o))
-        });
+        let leaving =
+            extras.filter(|o| snap.presence(*o) == Presence::Leaving || in_flight.contains(o));
         Self {
             snap,
-            ledger: snap.ledger(),
             unavailable: unavailable.collect(),
             leaving_extras: u32::try_from(leaving.count()).unwrap_or(u32::MAX),
             in_flight,
@@ -180,7 +176,7 @@ impl<'s> Safety<'s> {
             } else {
                 self.leaving_extras += 1;
             }
-            self.in_flight.insert(member.clone());
+            self.in_flight.insert(ordinal);
         }
         Ok(Permit {
             member,
@@ -229,7 +225,7 @@ impl<'s> Safety<'s> {
     /// A running pod may be the last that holds a claim which is being deleted, and a member whose
     /// claims are not all there would not come back.
     fn claims_intact(&self, ordinal: u32, method: Method) -> Result<(), Refusal> {
-        let group = claims::group(self.snap, &self.ledger, ordinal);
+        let group = self.snap.group(self.snap.ledger(), ordinal);
         match (group, method) {
             (ClaimGroup::Ending { claim }, _) => refuse(
                 "claims-intact",
@@ -260,15 +256,13 @@ impl<'s> Safety<'s> {
     }
 
     fn former_life(&self, ordinal: u32) -> bool {
-        let life = self.ledger.incarnation(ordinal).to_string();
-        self.snap
-            .our_pod(ordinal)
-            .is_some_and(|p| p.meta.label(labels::INCARNATION) != life)
+        let life = self.snap.ledger().incarnation(ordinal);
+        let pod = self.snap.our_pod(ordinal);
+        pod.is_some_and(|p| p.meta.incarnation != Some(life))
     }
 
     fn one_change_at_a_time(&self, ordinal: u32) -> Result<(), Refusal> {
-        let member = names::pod(self.snap.name(), ordinal);
-        if self.in_flight.contains(&member) {
+        if self.in_flight.contains(&ordinal) {
             return refuse(
                 "one-change-at-a-time",
                 Reason::Terminating,
@@ -356,8 +350,10 @@ impl<'s> Safety<'s> {
                 "",
             );
         }
-        let ordinal = claim.meta.label(labels::ORDINAL).parse::<u32>().ok();
-        let in_use = ordinal.is_some_and(|o| self.snap.our_pod(o).is_some());
+        let in_use = claim
+            .meta
+            .ordinal
+            .is_some_and(|o| self.snap.our_pod(o).is_some());
         if in_use && !self.snap.ensemble.meta.deleting {
             return refuse(
                 "claim-unused",
@@ -376,12 +372,12 @@ impl<'s> Safety<'s> {
         let snap = self.snap;
         let incomplete: Vec<String> = (0..snap.replicas())
             .filter(|o| {
-                let group = claims::group(snap, &self.ledger, *o);
+                let group = snap.group(snap.ledger(), *o);
                 !matches!(group, ClaimGroup::Complete | ClaimGroup::Creating { .. })
             })
             .map(|o| names::pod(snap.name(), o))
             .collect();
-        let data_missing = claims::data_missing(snap, &self.ledger);
+        let data_missing = claims::data_missing(snap, self.snap.ledger());
         let row = |name: &str, holds: bool, observed: String, limit: String| Predicate {
             name: name.into(),
             holds,
@@ -471,14 +467,15 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent) -> Result<Warrant, Refusal> {
             &*intent.member,
         );
     };
-    still_wanted(fresh, intent, ordinal)?;
-    let safety = Safety::assess_without(fresh, Some(intent));
+    let cast = Cast::of(fresh);
+    still_wanted(&cast, intent, ordinal)?;
+    let safety = Safety::assess_without(&cast, Some(intent));
     let (pod, how) = safety.judge(ordinal, intent.method)?;
     Ok(Warrant { pod, how })
 }
 
 /// The world may have changed its mind since: a corrected template, a scale out.
-fn still_wanted(fresh: &Snapshot, intent: &Intent, ordinal: u32) -> Result<(), Refusal> {
+fn still_wanted(fresh: &Cast<'_>, intent: &Intent, ordinal: u32) -> Result<(), Refusal> {
     let spec = &fresh.ensemble.spec;
     let wanted = match intent.method {
         Method::Remove => ordinal >= spec.replicas,

@@ -80,8 +80,7 @@ impl Snapshot {
 
     /// Which life of an ordinal its pod belongs to, if its labels still say so.
     pub fn life(&self, ordinal: u32) -> Option<u32> {
-        let pod = self.our_pod(ordinal)?;
-        pod.meta.label(labels::INCARNATION).parse().ok()
+        self.our_pod(ordinal)?.meta.incarnation
     }
 
     /// Ordinals of all pods that are ours.
@@ -97,10 +96,10 @@ impl Snapshot {
         if crate::mutants::is_off("owner-check") {
             return Whose::Ours;
         }
-        let labelled = pod.meta.label(labels::ENSEMBLE) == self.name()
-            && pod.meta.label(labels::GROUP) == names::DEFAULT_GROUP
-            && pod.meta.label(labels::ORDINAL) == ordinal.to_string()
-            && pod.meta.label(labels::INCARNATION).parse::<u32>().is_ok();
+        let labelled = pod.meta.ensemble == self.name()
+            && pod.meta.group == names::DEFAULT_GROUP
+            && pod.meta.ordinal == Some(ordinal)
+            && pod.meta.incarnation.is_some();
         match &pod.meta.controller {
             Some(uid) if uid == self.ensemble.uid() && labelled => Whose::Ours,
             Some(uid) if uid == self.ensemble.uid() => Whose::Mislabelled,
@@ -111,19 +110,20 @@ impl Snapshot {
 
     /// Whether a claim is ours: labels for ensemble, group, ordinal, claim and incarnation.
     pub fn owns_claim(&self, claim: &ClaimView, ordinal: u32, name: &str) -> bool {
-        claim.meta.label(labels::ENSEMBLE) == self.name()
-            && claim.meta.label(labels::GROUP) == names::DEFAULT_GROUP
-            && claim.meta.label(labels::ORDINAL) == ordinal.to_string()
-            && claim.meta.label(labels::CLAIM) == name
-            && claim.meta.label(labels::INCARNATION).parse::<u32>().is_ok()
+        claim.meta.ensemble == self.name()
+            && claim.meta.group == names::DEFAULT_GROUP
+            && claim.claim == name
+            && claim.meta.ordinal == Some(ordinal)
+            && claim.meta.incarnation.is_some()
     }
 
     /// The ordinals of all claims that are ours, of any incarnation.
     pub fn claim_ordinals(&self) -> impl Iterator<Item = u32> {
         self.claims.values().filter_map(|claim| {
-            let ordinal: u32 = claim.meta.label(labels::ORDINAL).parse().ok()?;
-            let name = claim.meta.label(labels::CLAIM);
-            let fits = claim.meta.pin.name == names::claim(name, self.name(), ordinal);
+            let ordinal = claim.meta.ordinal?;
+            let name = claim.claim.as_str();
+            let rest = claim.meta.pin.name.strip_prefix(name)?.strip_prefix('-')?;
+            let fits = names::ordinal_of(self.name(), rest) == Some(ordinal);
             (fits && self.owns_claim(claim, ordinal, name)).then_some(ordinal)
         })
     }
@@ -146,7 +146,12 @@ impl Snapshot {
         matches!(self.presence(ordinal), Presence::Serving)
             && self
                 .our_pod(ordinal)
-                .is_some_and(|pod| self.settled_at(pod) <= self.now)
+                .is_some_and(|pod| self.is_settled(pod))
+    }
+
+    /// Whether a Ready pod has been so for `minReadySeconds`.
+    pub fn is_settled(&self, pod: &PodView) -> bool {
+        self.ensemble.spec.min_ready_seconds == 0 || self.settled_at(pod) <= self.now
     }
 
     /// When a Ready pod will have been so for `minReadySeconds`.

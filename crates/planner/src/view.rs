@@ -28,6 +28,14 @@ pub struct Meta {
     pub labels: BTreeMap<String, String>,
     /// Annotations of ours.
     pub annotations: BTreeMap<String, String>,
+    /// Which ensemble it belongs to, by its label.
+    pub ensemble: String,
+    /// Which group, by its label.
+    pub group: String,
+    /// The number in the name of the member that it belongs to, by its label.
+    pub ordinal: Option<u32>,
+    /// Which life of that number it belongs to, by its label.
+    pub incarnation: Option<u32>,
     /// The uid of the controlling owner.
     pub controller: Option<String>,
     /// Whether it is being deleted.
@@ -78,6 +86,13 @@ fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
         .flatten()
 }
 
+/// A number as we write it, without sign and leading zeros; anything else is none of ours.
+fn number(text: Option<&String>) -> Option<u32> {
+    let text = text?;
+    let number: u32 = text.parse().ok()?;
+    (number.to_string() == *text).then_some(number)
+}
+
 impl Meta {
     /// Reads an object's metadata.
     pub fn read(object: &Value) -> Self {
@@ -87,13 +102,18 @@ impl Meta {
             .map(|o| text(o, "/uid"))
             .next();
         let finalizers = list(object, "/metadata/finalizers");
+        let labels_ = strings(object.pointer("/metadata/labels"), |_| true);
         Self {
             pin: Pinned {
                 name: text(object, "/metadata/name"),
                 uid: text(object, "/metadata/uid"),
                 resource_version: text(object, "/metadata/resourceVersion"),
             },
-            labels: strings(object.pointer("/metadata/labels"), |_| true),
+            ensemble: labels_.get(labels::ENSEMBLE).cloned().unwrap_or_default(),
+            group: labels_.get(labels::GROUP).cloned().unwrap_or_default(),
+            ordinal: number(labels_.get(labels::ORDINAL)),
+            incarnation: number(labels_.get(labels::INCARNATION)),
+            labels: labels_,
             annotations: strings(object.pointer("/metadata/annotations"), |k| {
                 k.starts_with("ensemble.dev/")
             }),
@@ -237,6 +257,8 @@ pub struct PodView {
     pub containers: Vec<ContainerView>,
     /// The grace period it was told to end within.
     pub grace_seconds: u32,
+    /// The name of the revision it was made from.
+    revision: String,
 }
 
 fn container_state(status: &Value) -> ContainerState {
@@ -308,8 +330,10 @@ impl PodView {
         let grace = pod
             .pointer("/metadata/deletionGracePeriodSeconds")
             .and_then(Value::as_u64);
+        let meta = Meta::read(pod);
         Self {
-            meta: Meta::read(pod),
+            revision: meta.label(labels::REVISION_HASH).to_owned(),
+            meta,
             phase,
             ended,
             node: text(pod, "/spec/nodeName"),
@@ -331,7 +355,7 @@ impl PodView {
 
     /// The name of the revision it was made from.
     pub fn revision(&self) -> &str {
-        self.meta.label(labels::REVISION_HASH)
+        &self.revision
     }
 
     /// Whether some container of it runs, by its kubelet.
@@ -347,6 +371,8 @@ impl PodView {
 pub struct ClaimView {
     /// Metadata.
     pub meta: Meta,
+    /// Which of its member's claims it is, by its label.
+    pub claim: String,
     /// `Bound`, `Pending` or `Lost`.
     pub phase: String,
 }
@@ -354,8 +380,10 @@ pub struct ClaimView {
 impl ClaimView {
     /// Reads a claim.
     pub fn read(claim: &Value) -> Self {
+        let meta = Meta::read(claim);
         Self {
-            meta: Meta::read(claim),
+            claim: meta.label(labels::CLAIM).to_owned(),
+            meta,
             phase: text(claim, "/status/phase"),
         }
     }

@@ -1,4 +1,5 @@
 //! Permit, Warrant and Letting cannot be made, copied or read from a file outside of `safety`.
+#![allow(clippy::unwrap_used)]
 
 use ensemble_planner::{Letting, Permit, Warrant};
 

@@ -1,6 +1,8 @@
 //! Each named rule is needed: with it switched off, some situation gets another, unsafe answer.
 //!
 //! `cargo test -p ensemble-planner --features mutants`
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // It reads files; the planner does not.
 
 mod common;
 

@@ -53,8 +53,12 @@ pub fn ledger_covers(draft: &Draft<'_>, ordinal: u32) -> bool {
 
 fn one(draft: &mut Draft<'_>, ordinal: u32) {
     let snap = draft.snap;
+    let group = snap.group(&draft.ledger, ordinal);
+    if group == ClaimGroup::Complete {
+        return;
+    }
     let member = names::pod(snap.name(), ordinal);
-    let (reason, message) = match claims::group(snap, &draft.ledger, ordinal) {
+    let (reason, message) = match group {
         ClaimGroup::Complete => return,
         ClaimGroup::Creating { missing } => return create(draft, ordinal, &missing),
         ClaimGroup::Incomplete { missing } => (

@@ -59,8 +59,7 @@ fn write_down(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     for claim in snap.claims.values() {
         let name = claim.meta.label(labels::CLAIM);
-        let ordinal = claim.meta.label(labels::ORDINAL).parse::<u32>().ok();
-        let ours = ordinal.is_some_and(|o| {
+        let ours = claim.meta.ordinal.is_some_and(|o| {
             snap.owns_claim(claim, o, name)
                 && claim.meta.pin.name == names::claim(name, snap.name(), o)
         });

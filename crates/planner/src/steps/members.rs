@@ -1,7 +1,7 @@
 //! Members: create what is missing, clear what has ended, take back what is ours, and say of each
 //! that does not serve why it does not.
 
-use crate::claims::{self, ClaimGroup};
+use crate::claims::ClaimGroup;
 use crate::evidence;
 use crate::memory::{Key, Kind};
 use crate::plan::{Draft, blocker};
@@ -31,11 +31,11 @@ pub fn run(draft: &mut Draft<'_>) {
 
 fn one(draft: &mut Draft<'_>, ordinal: u32) {
     let snap = draft.snap;
+    if snap.available(ordinal) && snap.whose(ordinal) == Some(Whose::Ours) {
+        return;
+    }
     let member = names::pod(snap.name(), ordinal);
-    if snap
-        .pod(ordinal)
-        .is_some_and(|p| snap.whose_pod(p, ordinal) == Whose::Foreign)
-    {
+    if snap.whose(ordinal) == Some(Whose::Foreign) {
         let message = format!("a pod {member} exists that is not ours");
         let blocker = blocker(snap, Reason::NameTaken, message);
         return draft.block(Action::Create, Some(member), "asked for", blocker);
@@ -54,7 +54,7 @@ fn create(draft: &mut Draft<'_>, ordinal: u32, member: String) {
     if draft.halted {
         return;
     }
-    let complete = claims::group(snap, &draft.ledger, ordinal) == ClaimGroup::Complete;
+    let complete = snap.group(&draft.ledger, ordinal) == ClaimGroup::Complete;
     if !complete && !crate::mutants::is_off("claims-before-pod") {
         // The step of its claims speaks for it.
         return;
@@ -148,13 +148,13 @@ fn put_right(draft: &mut Draft<'_>, ordinal: u32) {
     let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.meta.deleting) else {
         return;
     };
-    let body = match snap.whose_pod(pod, ordinal) {
-        Whose::Orphan => json!({"metadata": {"ownerReferences": [render::owner(snap)]}}),
-        Whose::Mislabelled => {
+    let body = match snap.whose(ordinal) {
+        Some(Whose::Orphan) => json!({"metadata": {"ownerReferences": [render::owner(snap)]}}),
+        Some(Whose::Mislabelled) => {
             let labels = render::pod_labels(snap, ordinal, draft.ledger.incarnation(ordinal));
             json!({"metadata": {"labels": labels}})
         }
-        Whose::Ours | Whose::Foreign => return,
+        Some(Whose::Ours | Whose::Foreign) | None => return,
     };
     draft.write(Write::Patch {
         kind: Kind::Pod,

@@ -11,7 +11,7 @@ use ensemble_api::report::Action;
 use ensemble_api::spec::PrePull;
 use ensemble_api::{Reason, Template, labels};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Finds out what may be created and whether serving members may be touched.
 pub fn run(draft: &mut Draft<'_>) {
@@ -186,6 +186,15 @@ pub fn pull_state(pod: &PodView) -> Pull {
 fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
     let snap = draft.snap;
     let wanted = snap.ensemble.spec.template.images();
+    let mut known: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (name, revision) in &snap.revisions {
+        known.insert(name, Template(revision.template.clone()).images());
+    }
+    let new_images = |revision: &str| {
+        let has = |image: &&String| known.get(revision).is_some_and(|old| old.contains(image));
+        let new: Vec<String> = wanted.iter().filter(|i| !has(i)).cloned().collect();
+        (!new.is_empty()).then_some(new)
+    };
     let members = snap.pod_ordinals().filter(|o| *o < snap.replicas());
     let running = members.filter(|o| !snap.presence(*o).is_down());
     let pods = running.filter_map(|o| snap.our_pod(o));
@@ -196,18 +205,7 @@ fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
                 .as_ref()
                 .is_none_or(|n| n.get(&pod.node).is_some_and(|n| n.ready))
         })
-        .filter_map(|pod| {
-            let old = snap.revisions.get(pod.revision());
-            let old = old
-                .map(|r| Template(r.template.clone()).images())
-                .unwrap_or_default();
-            let new: Vec<String> = wanted
-                .iter()
-                .filter(|i| !old.contains(i))
-                .cloned()
-                .collect();
-            (!new.is_empty()).then(|| (pod.node.clone(), new))
-        })
+        .filter_map(|pod| Some((pod.node.clone(), new_images(pod.revision())?)))
         .collect()
 }
 
@@ -255,8 +253,8 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
 fn report_pull(draft: &mut Draft<'_>, missing: &[(String, Vec<String>)], failed: Option<String>) {
     let snap = draft.snap;
     let outdated = |pod: &PodView| !draft.revisions.is_current(pod.revision());
-    let concerned =
-        |pod: &&PodView| missing.iter().any(|(node, _)| *node == pod.node) && outdated(pod);
+    let nodes: BTreeSet<&str> = missing.iter().map(|(node, _)| node.as_str()).collect();
+    let concerned = |pod: &&PodView| nodes.contains(pod.node.as_str()) && outdated(pod);
     let pods = snap
         .pod_ordinals()
         .filter_map(|o| snap.our_pod(o))

@@ -1,6 +1,6 @@
 //! What people ask for, once: today, to rebuild members whose volumes are lost.
 
-use crate::claims::{self, ClaimGroup};
+use crate::claims::ClaimGroup;
 use crate::memory::Kind;
 use crate::plan::Draft;
 use crate::view::RequestView;
@@ -87,7 +87,7 @@ fn is_given_up(draft: &Draft<'_>, ordinal: u32) -> bool {
     if stored.incarnation(ordinal) == 0 || stored.born.contains(&ordinal) {
         return false;
     }
-    match claims::group(draft.snap, stored, ordinal) {
+    match draft.snap.group(stored, ordinal) {
         ClaimGroup::Creating { .. } => true,
         ClaimGroup::Taken { claim } => draft.let_go.iter().any(|l| l.claim == claim),
         _ => false,
@@ -104,7 +104,7 @@ fn may_rebuild(draft: &Draft<'_>, member: &str) -> Result<u32, String> {
             "{member} is no member of {name}; its members are {name}-0 to {name}-{last}"
         ));
     };
-    let group = claims::group(snap, &draft.ledger, ordinal);
+    let group = snap.group(&draft.ledger, ordinal);
     let whole = matches!(group, ClaimGroup::Complete);
     if whole {
         return Err(format!(

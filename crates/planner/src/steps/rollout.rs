@@ -5,7 +5,7 @@ use crate::plan::{Draft, blocker};
 use crate::presence::Presence;
 use ensemble_api::report::Action;
 use ensemble_api::status::Method;
-use ensemble_api::{Reason, StepState, labels, names};
+use ensemble_api::{Reason, StepState, names};
 
 /// Recreates outdated members.
 pub fn run(draft: &mut Draft<'_>) {
@@ -59,9 +59,9 @@ fn outdated(draft: &Draft<'_>) -> Vec<u32> {
 }
 
 fn is_outdated(draft: &Draft<'_>, ordinal: u32) -> bool {
-    let life = draft.ledger.incarnation(ordinal).to_string();
+    let life = draft.ledger.incarnation(ordinal);
     draft.snap.our_pod(ordinal).is_some_and(|pod| {
-        let former = pod.meta.label(labels::INCARNATION) != life;
+        let former = pod.meta.incarnation != Some(life);
         !pod.meta.deleting && (former || !draft.revisions.is_current(pod.revision()))
     })
 }

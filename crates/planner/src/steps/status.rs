@@ -8,7 +8,7 @@ use crate::render;
 use crate::revision;
 use crate::write::Write;
 use ensemble_api::names::{self, DEFAULT_GROUP};
-use ensemble_api::report::{Action, State};
+use ensemble_api::report::{Action, STEPS_MAX, State};
 use ensemble_api::status::{EnsembleStatus, MEMBERS_MAX, MemberStatus, Summary};
 use ensemble_api::{Reason, Report, Step, StepState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -16,10 +16,11 @@ use std::collections::BTreeSet;
 
 /// The last step: the report, and the status that holds it.
 pub fn run(mut draft: Draft<'_>) -> Plan {
-    deadline(&mut draft);
+    let counts = counts(&draft);
+    deadline(&mut draft, counts);
     behind(&mut draft);
-    let state = state(&draft);
-    let status = status(&draft, state);
+    let state = state(&draft, counts);
+    let status = status(&draft, state, counts);
     finish(draft, status)
 }
 
@@ -104,14 +105,23 @@ fn behind(draft: &mut Draft<'_>) {
     }
 }
 
-fn counts(draft: &Draft<'_>) -> (u32, u32, u32) {
+/// How many pods exist, and how many members are ready and updated.
+#[derive(Clone, Copy, PartialEq)]
+struct Counts {
+    exist: u32,
+    ready: u32,
+    updated: u32,
+}
+
+fn counts(draft: &Draft<'_>) -> Counts {
     let snap = draft.snap;
     let desired = snap.replicas();
-    let exist = snap.pod_ordinals().count();
-    let ready = (0..desired).filter(|o| snap.available(*o)).count();
-    let updated = (0..desired).filter(|o| is_updated(draft, *o)).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    (count(exist), count(ready), count(updated))
+    Counts {
+        exist: count(snap.pod_ordinals().count()),
+        ready: count((0..desired).filter(|o| snap.available(*o)).count()),
+        updated: count((0..desired).filter(|o| is_updated(draft, *o)).count()),
+    }
 }
 
 fn is_updated(draft: &Draft<'_>, ordinal: u32) -> bool {
@@ -126,17 +136,21 @@ fn is_advice(step: &Step) -> bool {
 }
 
 /// Whether the goal is new or a count differs from what was last written.
-fn has_progressed(draft: &Draft<'_>) -> bool {
+fn has_progressed(draft: &Draft<'_>, counts: Counts) -> bool {
     let old = &draft.snap.ensemble.status;
-    let counted = (old.replicas, old.ready_replicas, old.updated_replicas);
-    old.observed_generation != draft.snap.ensemble.meta.generation || counts(draft) != counted
+    let counted = Counts {
+        exist: old.replicas,
+        ready: old.ready_replicas,
+        updated: old.updated_replicas,
+    };
+    old.observed_generation != draft.snap.ensemble.meta.generation || counts != counted
 }
 
 /// No progress for longer than the deadline.
-fn deadline(draft: &mut Draft<'_>) {
+fn deadline(draft: &mut Draft<'_>, counts: Counts) {
     let snap = draft.snap;
     let stored = &snap.ensemble.status;
-    let working = draft.steps.iter().any(|s| !is_advice(s)) && !has_progressed(draft);
+    let working = draft.steps.iter().any(|s| !is_advice(s)) && !has_progressed(draft, counts);
     let Some(since) = stored.progressed_at.as_ref().filter(|_| working) else {
         return;
     };
@@ -173,15 +187,14 @@ fn is_stalled(steps: &[Step]) -> bool {
     lasting.any(|s| !passes(s))
 }
 
-fn state(draft: &Draft<'_>) -> State {
-    let (_, ready, updated) = counts(draft);
+fn state(draft: &Draft<'_>, counts: Counts) -> State {
     let reasons: Vec<Reason> = draft
         .steps
         .iter()
         .filter_map(|s| s.blocker.as_ref().map(|b| b.reason))
         .collect();
     let replicas = draft.snap.replicas();
-    let whole = ready == replicas && updated == replicas && draft.permits.is_empty();
+    let whole = counts.ready == replicas && counts.updated == replicas && draft.permits.is_empty();
     let busy = draft.steps.iter().any(|s| !is_advice(s));
     if whole && !busy {
         return State::Ready;
@@ -209,23 +222,25 @@ fn report(draft: &Draft<'_>, state: State) -> Report {
         draft.revisions.target
     );
     let id = format!("p-{:06x}", revision::fnv64(goal.as_bytes()) & 0xff_ffff);
-    Report {
+    let mut report = Report {
         id,
         state,
-        steps: draft.steps.clone(),
+        steps: draft.steps.iter().take(STEPS_MAX).cloned().collect(),
         more_steps: 0,
         predicates: draft.safety.predicates(),
         tolerance: draft.safety.tolerance(),
     }
-    .bound()
+    .bound();
+    let more = draft.steps.len().saturating_sub(STEPS_MAX);
+    report.more_steps = u32::try_from(more).unwrap_or(u32::MAX);
+    report
 }
 
-fn status(draft: &Draft<'_>, state: State) -> EnsembleStatus {
+fn status(draft: &Draft<'_>, state: State, counts: Counts) -> EnsembleStatus {
     let snap = draft.snap;
     let old = &snap.ensemble.status;
-    let (exist, ready, updated) = counts(draft);
     let replicas = snap.replicas();
-    let whole = ready == replicas && updated == replicas && draft.revisions.settled();
+    let whole = counts.ready == replicas && counts.updated == replicas && draft.revisions.settled();
     let current = if whole || old.current_revision.is_empty() && draft.revisions.settled() {
         draft.revisions.target.clone()
     } else {
@@ -242,9 +257,9 @@ fn status(draft: &Draft<'_>, state: State) -> EnsembleStatus {
     in_flight.extend(draft.permits.iter().map(|p| p.intent(snap)));
     let mut status = EnsembleStatus {
         observed_generation: snap.ensemble.meta.generation,
-        replicas: exist,
-        ready_replicas: ready,
-        updated_replicas: updated,
+        replicas: counts.exist,
+        ready_replicas: counts.ready,
+        updated_replicas: counts.updated,
         selector: selector(draft),
         revision: draft.revisions.target.clone(),
         current_revision: current,
@@ -258,7 +273,7 @@ fn status(draft: &Draft<'_>, state: State) -> EnsembleStatus {
         members: members(draft),
         plan: report(draft, state),
     };
-    if has_progressed(draft) || status.progressed_at.is_none() {
+    if has_progressed(draft, counts) || status.progressed_at.is_none() {
         status.progressed_at = Some(snap.now.stamp());
     }
     status.summary = summary(draft, &status, replicas);
@@ -306,7 +321,8 @@ fn members(draft: &Draft<'_>) -> Vec<MemberStatus> {
     ordinals.dedup();
     // Those that need attention first, if not all can be listed.
     if ordinals.len() > MEMBERS_MAX {
-        ordinals.sort_by_key(|o| (snap.presence(*o) == Presence::Serving, *o));
+        let serves = |o: &u32| snap.presence(*o) == Presence::Serving;
+        ordinals.sort_by_cached_key(|o| (serves(o), *o));
         ordinals.truncate(MEMBERS_MAX);
     }
     let row = |ordinal: u32| MemberStatus {

@@ -1,4 +1,5 @@
 //! What the planner decides, situation by situation: each test is a sentence, each file a topic.
+#![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
 //! A world in a few words, for tests: what is not said is as it should be.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use ensemble_planner::memory::{Check, Failure, Kind, Memory, Taken};
 use ensemble_planner::snapshot::Nodes;

@@ -1,4 +1,5 @@
 //! What holds in every world, however it came about.
+#![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
 mod common;
