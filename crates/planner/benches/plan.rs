@@ -44,8 +44,10 @@ fn status_lost(members: u32) -> Snapshot {
     world.snapshot()
 }
 
+type Situation = (&'static str, fn(u32) -> Snapshot);
+
 fn benches(criterion: &mut Criterion) {
-    let situations: [(&str, fn(u32) -> Snapshot); 4] = [
+    let situations: [Situation; 4] = [
         ("converged", converged),
         ("mid-rollout", mid_rollout),
         ("all-at-once", all_at_once),

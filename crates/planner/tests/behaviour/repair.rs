@@ -86,9 +86,11 @@ fn a_pod_with_a_long_grace_period_is_given_it() {
     assert!(reasons(&plan.plan()).contains(&"Terminating orders-1".to_owned()));
 }
 
+type Trouble = (&'static str, fn(&mut World));
+
 #[test]
 fn a_member_at_the_newest_revision_that_is_in_trouble_is_left_alone() {
-    let trouble: [(&str, fn(&mut World)); 5] = [
+    let trouble: [Trouble; 5] = [
         ("NotReady", |w| {
             w.unhealthy(1, 0);
         }),

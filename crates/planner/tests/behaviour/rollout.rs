@@ -78,11 +78,8 @@ fn two_unhealthy_members_are_not_down_and_wait_for_the_budget() {
     let plan = world.plan();
     assert_eq!(granted(&world), [""; 0]);
     assert!(reasons(&plan).contains(&"BudgetUsed orders-1".to_owned()));
-    let blocked = plan.report.steps.iter().filter_map(|s| s.blocker.as_ref());
-    let used = blocked
-        .filter(|b| b.reason == Reason::BudgetUsed)
-        .next()
-        .unwrap();
+    let mut blocked = plan.report.steps.iter().filter_map(|s| s.blocker.as_ref());
+    let used = blocked.find(|b| b.reason == Reason::BudgetUsed).unwrap();
     assert_eq!(used.observed, "2 unavailable: orders-0, orders-1");
     assert_eq!(used.limit, "maxUnavailable 1");
 }
@@ -176,9 +173,11 @@ fn a_refused_eviction_is_named_and_nobody_else_is_taken_instead() {
     assert_eq!(granted(world.after(1)), ["orders-2"]);
 }
 
+type Change = (&'static str, fn(&mut World));
+
 #[test]
 fn members_whose_claims_are_not_all_there_are_not_disrupted() {
-    let changes: [(&str, fn(&mut World)); 3] = [
+    let changes: [Change; 3] = [
         ("ClaimEnding", |w| {
             w.change_claim("data", 2, &json!({"metadata": {"deletionTimestamp": "x"}}));
         }),
