@@ -1,4 +1,5 @@
 //! Every single fault at every call of every scenario.
+#![allow(clippy::unwrap_used)]
 
 use ensemble_rehearsal::explore::{Plan, explore};
 use ensemble_rehearsal::{run, scenario};

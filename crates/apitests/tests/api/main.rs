@@ -1,5 +1,6 @@
 //! What the controller does, seen on a real API server. Every row of the behaviour table that
 //! concerns the API server has its tests here.
+#![allow(clippy::unwrap_used)]
 
 mod adoption;
 mod chaos;
