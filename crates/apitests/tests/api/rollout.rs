@@ -227,3 +227,19 @@ async fn a_paused_rollout_touches_nobody_and_still_repairs_at_the_old_revision()
     assert_eq!(images(&stage).await?, ["fake/db:2"; 3]);
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn going_back_after_a_crash_loop_makes_the_old_revision_the_newest() -> Result<()> {
+    let (stage, _controller) = running("back_from_crash").await?;
+    let before = stage.uids().await?;
+    stage.image("fake/db:crash").await?;
+    stage.blocked(Reason::CrashLooping).await?;
+    stage.image("fake/db:1").await?;
+    let status = stage.ready().await?;
+    let revisions = stage.api::<k8s_openapi::api::apps::v1::ControllerRevision>();
+    assert_eq!(revisions.get(&status.revision).await?.revision, 3);
+    let after = stage.uids().await?;
+    let kept = after.iter().filter(|pair| before.contains(pair)).count();
+    assert_eq!(kept, 2);
+    Ok(())
+}
