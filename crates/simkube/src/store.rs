@@ -250,6 +250,13 @@ impl Store {
             .partition_point(|e| self.journal[*e as usize].revision <= revision)
     }
 
+    /// Whether a revision created the object that it wrote.
+    pub fn created_at(&self, resource: Resource, revision: u64) -> bool {
+        let before = self.position_after(resource, revision.saturating_sub(1));
+        let entry = self.events(resource, before).next().map(|(_, e)| e);
+        entry.is_some_and(|e| e.revision == revision && e.change == Change::Added)
+    }
+
     pub fn oldest(&self, resource: Resource) -> u64 {
         self.tables.get(resource.index()).map_or(0, |t| t.oldest)
     }

@@ -43,10 +43,21 @@ impl Server {
         let mut new = (*old).clone();
         patch::merge(&mut new, body);
         check_url(request, &new)?;
-        check_identity(&info, request, &old, &new)?;
-        check_revision(&info, request, &old, &new)?;
         self.read(request, &info, &mut new, Some(&old))?;
+        check_revision(&info, request, &old, &new)?;
+        // The status of a custom resource is taken without its metadata.
+        let only_status = request.subresource == Some(Subresource::Status);
+        if !(request.resource.is_custom() && only_status) {
+            check_identity(&info, request, &old, &new)?;
+        }
         self.update_object(request, &info, old, new)
+    }
+
+    /// A claim is stored a little differently when it is created, so its first
+    /// update is a write even if it changes nothing.
+    fn rewrites_anyway(&self, resource: Resource, old: &Value) -> bool {
+        resource == Resource::PersistentVolumeClaims
+            && self.store.created_at(resource, crate::value::revision(old))
     }
 
     /// PUT: what was sent must be readable before anything else is looked at.
@@ -61,6 +72,11 @@ impl Server {
         self.read(request, info, &mut new, old.as_deref())?;
         let Some(old) = old else {
             if info.create_on_update && request.subresource.is_none() {
+                if let Some(sent) = text(body, "metadata.uid").filter(|u| !u.is_empty()) {
+                    crate::value::take(&mut new, "metadata.uid");
+                    set(&mut new, "metadata.namespace", request.namespace.as_str());
+                    return Err(other_uid(info, request.resource, &new, sent));
+                }
                 return self.create_object(request, body.clone());
             }
             return Err(Status::not_found(info, &request.name));
@@ -101,14 +117,17 @@ impl Server {
             restore_meta(&mut new, &old);
         }
         kinds::prepare_update(self, resource, part, &mut new, &old)?;
-        if new == *old {
+        if new == *old && !self.rewrites_anyway(resource, &old) {
             return Ok(Response::object(old));
         }
         let mut errors = Vec::new();
         if meta_differs {
-            // Checked by the common path and by the kind's own, so every error is there twice.
-            errors.extend(meta::validate_update(&new, &old));
-            errors.extend(meta::validate_update(&new, &old));
+            let meta_errors = meta::validate_update(&new, &old);
+            // Checked by the common path and by most kinds again, so errors are there twice.
+            if resource != Resource::PodDisruptionBudgets {
+                errors.extend(meta_errors.clone());
+            }
+            errors.extend(meta_errors);
             errors.extend(meta::validate(resource, info, &new));
         }
         errors.extend(kinds::validate_update(self, resource, part, &new, &old));
