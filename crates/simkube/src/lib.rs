@@ -5,7 +5,36 @@
 //! controllers and the rest. Nothing runs by itself: a driver makes calls and
 //! lets time pass, so a run is decided by its inputs and its seed alone.
 //!
-//! What is not modelled is answered with 501 and a sentence.
+//! ```
+//! use serde_json::json;
+//! use simkube::{Cluster, NodeSpec, Resource};
+//!
+//! # fn main() -> Result<(), simkube::Status> {
+//! let mut cluster = Cluster::new(1);
+//! cluster.add_node(NodeSpec::new("n1").zone("a"))?;
+//! cluster.create(Resource::Pods, "default", json!({
+//!     "metadata": {"name": "web-0"},
+//!     "spec": {"containers": [{"name": "main", "image": "web:1"}]},
+//! }))?;
+//! let running = cluster.advance_until(60_000, |c| {
+//!     c.get(Resource::Pods, "default", "web-0").is_some_and(|p| p["status"]["phase"] == "Running")
+//! });
+//! assert!(running);
+//! assert_eq!(cluster.running_processes().len(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is not modelled
+//!
+//! Server-side apply, strategic merge patch and JSON patch are answered with
+//! 501 and a sentence. There are no managedFields, so a write that would change
+//! nothing but them is no write here. Warnings, webhooks, quotas, authorisation,
+//! OpenAPI, CEL costs and several versions of one definition do not exist.
+//! Node heartbeats are implied rather than written, and actors write no Events.
+//! An eviction that names a wrong uid is refused at once; a real server tries
+//! for ten seconds first. Differences between structures, which a real server
+//! prints in some refusals, are left out of the sentences.
 #![warn(missing_docs)]
 
 mod actors;

@@ -50,7 +50,8 @@ impl Server {
         // A kind with grace is first marked, even when nothing holds it back.
         let marked = remains || matches!(grace, Grace::Set(_));
         if request.params.dry_run {
-            return Ok(if remains {
+            let shown = remains || info.returns_deleted;
+            return Ok(if shown {
                 Response::object(Arc::new(new))
             } else {
                 gone(&info, &old)
