@@ -1,7 +1,7 @@
 //! Questions to an API server, with the answers that Kubernetes gives.
 //!
 //! The table is written once and asked of anything that implements [`Api`]: of
-//! a [`Cluster`](crate::Cluster) in this crate's tests, of a real
+//! a [`Cluster`] in this crate's tests, of a real
 //! kube-apiserver elsewhere. No probe needs a controller or a node to act.
 
 mod crds;
