@@ -115,6 +115,9 @@ pub fn explore(
         let calls = calm.as_ref().map_or(0, |r| r.calls);
         findings.note(scenario, &[], calm);
         for (turn, what) in plan.kinds.iter().enumerate() {
+            if scenario.without.contains(what) {
+                continue;
+            }
             let first = turn as u32 % plan.stride.max(1);
             for at_call in (first..calls).step_by(plan.stride.max(1) as usize) {
                 let faults = [Fault {
@@ -143,6 +146,9 @@ fn pairs(scenario: &Scenario, plan: &Plan, calls: u32, findings: &mut Findings) 
             at_call: dice.below(u64::from(calls) * 3 / 2 + 1) as u32,
         };
         let faults = [fault(), fault()];
+        if faults.iter().any(|f| scenario.without.contains(&f.what)) {
+            continue;
+        }
         findings.note(scenario, &faults, run(scenario, &faults, false));
         if plan.stop_early && !findings.failures.is_empty() {
             return;

@@ -1,5 +1,6 @@
 //! What users do, as scripts: acts and what is waited for between them.
 
+use crate::fault::What;
 use crate::world::{NAMESPACE, World, container, orders};
 use ensemble_api::{EnsembleStatus, Reason};
 use serde_json::{Value, json};
@@ -30,21 +31,27 @@ pub struct Scenario {
     pub about: &'static str,
     /// Its lines.
     pub lines: &'static [Line],
+    /// Faults that by design end elsewhere, or that are known not to be defended against yet; each
+    /// with its reason beside it.
+    pub without: &'static [What],
 }
 
 /// All scripts.
 pub const ALL: &[Scenario] = &[
     Scenario {
+        without: &[],
         name: "create",
         about: "three members come up",
         lines: &[CREATE, READY],
     },
     Scenario {
+        without: &[],
         name: "roll",
         about: "a new image reaches everybody",
         lines: &[CREATE, READY, IMAGE_2, READY],
     },
     Scenario {
+        without: &[],
         name: "scale",
         about: "out to five, in to two",
         lines: &[
@@ -57,6 +64,7 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        without: &[],
         name: "scale-and-delete",
         about: "in to one with whenScaled: Delete, then out to two",
         lines: &[
@@ -76,6 +84,7 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        without: &[],
         name: "missing-image",
         about: "an image that cannot be pulled, then corrected",
         lines: &[
@@ -88,6 +97,7 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        without: &[],
         name: "crash-loop",
         about: "an image that crashes, then corrected",
         lines: &[
@@ -100,6 +110,7 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        without: &[],
         name: "deaf",
         about: "an image that never becomes Ready, on all members, then corrected",
         lines: &[
@@ -113,6 +124,7 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        without: &[],
         name: "undo-midway",
         about: "back to the old image while the new one is half-way",
         lines: &[
@@ -125,6 +137,10 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        // A call that is on its way for half a minute, while its sender dies and the claim it
+        // creates is made, used and deleted by others, creates an empty one: a create has no
+        // precondition. To be closed by remembering the uids of claims in the ledger.
+        without: &[What::LateWrite],
         name: "lost-claim",
         about: "a claim of a used member is deleted",
         lines: &[
@@ -135,6 +151,7 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        without: &[],
         name: "recreate",
         about: "the Ensemble is deleted and created again at once",
         lines: &[
@@ -146,6 +163,8 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        // An orphaned pod without our label is nobody's: it is never touched.
+        without: &[What::LabelStripped],
         name: "orphan",
         about: "the Ensemble is orphaned and created again",
         lines: &[
@@ -160,6 +179,7 @@ pub const ALL: &[Scenario] = &[
         ],
     },
     Scenario {
+        without: &[],
         name: "suspend",
         about: "suspended with a change under way, then resumed",
         lines: &[

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Finds out what may be created and whether serving members may be touched.
 pub fn run(draft: &mut Draft<'_>) {
     store(draft);
-    let checked = draft.revisions.settled() && check(draft);
+    let checked = draft.revisions.stored.is_some() && check(draft);
     // Looked at in every pass, since helpers of former targets are cleared away there.
     let pulled = pull(draft, checked);
     let paused = draft.snap.ensemble.spec.rollout.paused;

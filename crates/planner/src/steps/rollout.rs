@@ -27,7 +27,7 @@ pub fn run(draft: &mut Draft<'_>) {
         let blocker = blocker(draft.snap, Reason::Paused, message);
         return draft.block(Action::Recreate, None, &cause, blocker);
     }
-    if !draft.revisions.settled() || draft.usable.as_ref() != Some(&draft.revisions.target) {
+    if draft.usable.as_ref() != Some(&draft.revisions.target) {
         // Not tried or not pulled yet: the step that prepares speaks for it.
         for ordinal in outdated {
             let member = names::pod(draft.snap.name(), ordinal);

@@ -19,6 +19,7 @@ pub fn run(mut draft: Draft<'_>) -> Plan {
     let counts = counts(&draft);
     deadline(&mut draft, counts);
     behind(&mut draft);
+    failing(&mut draft);
     let state = state(&draft, counts);
     let status = status(&draft, state, counts);
     finish(draft, status)
@@ -102,6 +103,26 @@ fn behind(draft: &mut Draft<'_>) {
     if let Some(failure) = stuck {
         let blocker = crate::plan::blocker(draft.snap, Reason::CacheBehind, failure.message);
         draft.block(Action::Maintain, None, "own writes", blocker);
+    }
+}
+
+/// Writes around the members that fail again and again; those for members speak for themselves.
+fn failing(draft: &mut Draft<'_>) {
+    let around = [Kind::Revision, Kind::Service, Kind::Budget, Kind::Request];
+    let failures = draft.snap.memory.failures.clone();
+    for ((kind, name), failure) in failures {
+        // A conflict is tried again four times a second, anything else with growing pauses.
+        let patience = if failure.reason == Reason::Conflict {
+            20
+        } else {
+            3
+        };
+        let own = kind == Kind::Ensemble && name != "behind";
+        if (around.contains(&kind) || own) && failure.tries >= patience {
+            let message = format!("{kind:?} {name}: {}", failure.message);
+            let blocker = crate::plan::blocker(draft.snap, failure.reason, message);
+            draft.block(Action::Maintain, None, "upkeep", blocker);
+        }
     }
 }
 

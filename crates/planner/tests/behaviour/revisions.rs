@@ -26,10 +26,8 @@ fn going_back_reuses_the_old_revision_under_a_new_number() {
     (0..3).for_each(|o| drop_reference(world.member(o, "2")));
     world.store_status().image("1");
     let plan = world.plan();
-    assert_eq!(
-        written(&plan),
-        [format!("Patch Revision {}", revision_name("1"))]
-    );
+    let number = format!("Patch Revision {}", revision_name("1"));
+    assert!(written(&plan).contains(&number), "{:?}", written(&plan));
     let patch = body(&plan, Kind::Revision, &revision_name("1"));
     assert_eq!(patch, json!({"revision": 3}));
     assert_eq!(granted(&world), [""; 0], "not before the number is stored");

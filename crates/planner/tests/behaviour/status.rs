@@ -1,8 +1,9 @@
 //! Status: conditions as kstatus reads them, columns, the report.
 
 use crate::common::*;
-use ensemble_api::{EnsembleStatus, State};
+use ensemble_api::{EnsembleStatus, Reason, State};
 use ensemble_planner::Time;
+use ensemble_planner::memory::Kind;
 use serde_json::json;
 
 fn planned(world: &World) -> EnsembleStatus {
@@ -318,4 +319,16 @@ fn the_status_says_which_leadership_wrote_it() {
     let mut world = World::settled(3);
     world.epoch = 9;
     assert_eq!(planned(world.gone(0)).epoch, 9);
+}
+
+#[test]
+fn a_write_around_the_members_that_keeps_failing_is_reported_with_its_cause() {
+    let mut world = World::settled(3);
+    world.failure(Kind::Budget, "orders-members", Reason::ApiRefused);
+    assert_eq!(world.plan().report.state, State::Ready);
+    let key = (Kind::Budget, "orders-members".to_owned());
+    world.memory.failures.get_mut(&key).unwrap().tries = 3;
+    let plan = world.plan();
+    assert_eq!(reasons(&plan), ["ApiRefused"]);
+    assert_eq!(plan.report.state, State::Stalled);
 }
