@@ -2,7 +2,7 @@
 //!
 //! References to versions and uids are symbolic: "the one seen two answers
 //! ago" is another number on each side. Anything that implements
-//! [`Api`](crate::probes::Api) can be a side.
+//! [`Api`] can be a side.
 
 mod calls;
 

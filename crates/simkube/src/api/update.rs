@@ -45,11 +45,6 @@ impl Server {
         check_url(request, &new)?;
         self.read(request, &info, &mut new, Some(&old))?;
         check_revision(&info, request, &old, &new)?;
-        // The status of a custom resource is taken without its metadata.
-        let only_status = request.subresource == Some(Subresource::Status);
-        if !(request.resource.is_custom() && only_status) {
-            check_identity(&info, request, &old, &new)?;
-        }
         self.update_object(request, &info, old, new)
     }
 
@@ -246,21 +241,15 @@ fn check_url(request: &Request, body: &Value) -> Result<(), Status> {
     Ok(())
 }
 
-/// A PUT that names another uid lost a race; a patch that does so is invalid.
+/// A PUT that names another uid lost a race. A patch that does so is merely
+/// invalid, which validation will find.
 fn check_identity(info: &Info, request: &Request, old: &Value, new: &Value) -> Result<(), Status> {
-    let sent = text(new, "metadata.uid").filter(|u| !u.is_empty());
-    let Some(sent) = sent.filter(|u| *u != uid(old)) else {
-        return Ok(());
-    };
-    if request.verb != Verb::Update {
-        let error = FieldError::invalid("metadata.uid", sent, "field is immutable");
-        return Err(Status::invalid(
-            info,
-            &request.name,
-            &[error.clone(), error],
-        ));
+    match text(new, "metadata.uid") {
+        Some(sent) if !sent.is_empty() && sent != uid(old) => {
+            Err(other_uid(info, request.resource, old, sent))
+        }
+        _ => Ok(()),
     }
-    Err(other_uid(info, request.resource, old, sent))
 }
 
 /// The refusal of a write that means another object of the same name.
