@@ -34,12 +34,14 @@ async fn three_members_come_up_on_their_own_claims() -> Result<()> {
 fn shape(pod: &Pod) -> Result<Value> {
     let pod = serde_json::to_value(pod)?;
     let spec = &pod["spec"];
-    let volumes: Vec<&Value> = spec["volumes"]
+    let mut volumes: Vec<&Value> = spec["volumes"]
         .as_array()
         .context("volumes")?
         .iter()
         .filter(|v| v["persistentVolumeClaim"].is_object())
         .collect();
+    // A StatefulSet puts its claims in no particular order.
+    volumes.sort_by_key(|v| v["name"].to_string());
     let labels = &pod["metadata"]["labels"];
     Ok(json!({
         "name": pod["metadata"]["name"],
