@@ -32,8 +32,8 @@ test-api: testbed
 	$(TESTBED) build --profile control-plane --version current
 	$(TESTBED) build --profile control-plane --version oldest
 	$(CARGO) test $(LOCKED) --package ensemble-testbed --features cluster-tests -- --test-threads=2
-	$(CARGO) test $(LOCKED) --package ensemble-apitests --features api
-	ENSEMBLE_KUBERNETES=oldest $(CARGO) test $(LOCKED) --package ensemble-apitests --features api
+	$(CARGO) test $(LOCKED) --package ensemble-apitests --features api -- --test-threads=4
+	ENSEMBLE_KUBERNETES=oldest $(CARGO) test $(LOCKED) --package ensemble-apitests --features api -- --test-threads=4
 
 # The testbed is taken down however the tests end; their verdict is the target's.
 e2e: image
