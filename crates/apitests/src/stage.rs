@@ -60,15 +60,14 @@ pub struct Stage {
 impl Stage {
     /// Makes a namespace named after the test.
     pub async fn new(test: &str) -> Result<Self> {
-        Self::on(test, cluster().await?, None).await
+        Self::made(test, cluster().await?.kubeconfig(), None).await
     }
 
     /// The same in a cluster of its own, for tests that break the cluster.
     pub async fn own_cluster(test: &str) -> Result<Self> {
         let own = crate::cluster::start().await?;
         let kubeconfig = own.kubeconfig();
-        let client = own.client().await?;
-        Self::made(test, client, kubeconfig, Some(own)).await
+        Self::made(test, kubeconfig, Some(own)).await
     }
 
     /// The cluster of its own.
@@ -76,17 +75,8 @@ impl Stage {
         self.own.as_ref()
     }
 
-    async fn on(
-        test: &str,
-        plane: &ensemble_testbed::ControlPlane,
-        own: Option<ensemble_testbed::ControlPlane>,
-    ) -> Result<Self> {
-        Self::made(test, plane.client().await?, plane.kubeconfig(), own).await
-    }
-
     async fn made(
         test: &str,
-        client: Client,
         kubeconfig: std::path::PathBuf,
         own: Option<ensemble_testbed::ControlPlane>,
     ) -> Result<Self> {
@@ -107,6 +97,8 @@ impl Stage {
             .rev()
             .collect();
         let namespace = namespace.trim_start_matches('-').to_owned();
+        // kube's own client tries a refused eviction again for minutes.
+        let client = ensemble_controller::client(config.clone())?;
         let stage = Self {
             client,
             namespace,
