@@ -70,7 +70,8 @@ pub(crate) fn scale_of(object: &Value, paths: &ScalePaths) -> Result<Value, Stat
             "name": meta("name"), "namespace": meta("namespace"), "uid": meta("uid"),
             "resourceVersion": meta("resourceVersion"), "creationTimestamp": meta("creationTimestamp"),
         },
-        "spec": {"replicas": replicas},
+        // Zero replicas are not shown.
+        "spec": if replicas == 0 { json!({}) } else { json!({"replicas": replicas}) },
         "status": {"replicas": int(object, &paths.status).unwrap_or(0)},
     });
     if let Some(selector) = paths
