@@ -96,10 +96,12 @@ async fn a_restarted_api_server_is_lived_through() -> Result<()> {
     stage.image("fake/db:2").await?;
     let plane = stage.plane().unwrap_or(cluster().await?);
     plane.restart(Component::ApiServer(0)).await?;
-    // The scheduler may take minutes to notice that the API server is back; we are not to.
+    // Kubernetes' own parts may take minutes to notice that the API server is back; we are not to.
+    plane.restart(Component::ControllerManager).await?;
     plane.restart(Component::Scheduler).await?;
     stage.ready().await?;
     plane.restart(Component::Etcd).await?;
+    plane.restart(Component::ControllerManager).await?;
     plane.restart(Component::Scheduler).await?;
     stage.image("fake/db:3").await?;
     stage.ready().await?;
