@@ -144,15 +144,8 @@ impl World {
                 memory.foreign_since.insert(intent.uid.clone(), now);
             }
         }
-        let mut anyone_ready = false;
         for pod in snap.pods.values() {
-            anyone_ready |= pod.ready;
             remember_pod(memory, pod, now);
-        }
-        if anyone_ready {
-            memory.nobody_ready_since = None;
-        } else {
-            memory.nobody_ready_since.get_or_insert(now);
         }
         let known = |node: &str| snap.nodes.as_ref().is_none_or(|n| n.contains_key(node));
         let bound: BTreeSet<&str> = snap.pods.values().map(|p| p.node.as_str()).collect();

@@ -3,7 +3,7 @@
 use crate::stage::{Message, News};
 use crate::{Options, resources};
 use ensemble_api::labels;
-use ensemble_conductor::Kind;
+use ensemble_conductor::{Kind, WATCHED};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 use k8s_openapi::api::core::v1::Service;
 use kube::api::DynamicObject;
@@ -21,17 +21,6 @@ pub struct Watches {
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
-const KINDS: [Kind; 8] = [
-    Kind::Ensemble,
-    Kind::Request,
-    Kind::Pod,
-    Kind::Claim,
-    Kind::Revision,
-    Kind::Service,
-    Kind::Budget,
-    Kind::Node,
-];
-
 impl Watches {
     /// Starts them all.
     pub fn start(client: &Client, options: &Options, tell: &mpsc::Sender<Message>) -> Self {
@@ -39,7 +28,7 @@ impl Watches {
             again: BTreeMap::new(),
             tasks: Vec::new(),
         };
-        for kind in KINDS {
+        for kind in WATCHED.into_iter().chain([Kind::Node]) {
             if kind == Kind::Node && !options.nodes {
                 let tell = tell.clone();
                 watches.tasks.push(tokio::spawn(async move {

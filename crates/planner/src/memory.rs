@@ -75,8 +75,6 @@ pub struct Memory {
     pub unready_since: BTreeMap<String, Time>,
     /// By pod uid: since when it was seen ending.
     pub leaving_since: BTreeMap<String, Time>,
-    /// Since when no member was Ready.
-    pub nobody_ready_since: Option<Time>,
     /// Calls that failed.
     pub failures: BTreeMap<Key, Failure>,
     /// Names that somebody else has.
