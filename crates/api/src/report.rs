@@ -89,6 +89,16 @@ pub enum Action {
     Start,
     /// A pod makes way for one of the new revision, on the same claims.
     Recreate,
+    /// Containers get new images in the same pod.
+    InPlace,
+    /// CPU and memory change in the same pod.
+    Resize,
+    /// The lead is handed over.
+    Switch,
+    /// The engine's parameters are set.
+    Configure,
+    /// The engine restarts in its container.
+    Restart,
     /// A pod that has ended makes way for a new one.
     Replace,
     /// A member leaves because of scaling in.

@@ -6,6 +6,7 @@
 
 pub mod cast;
 pub mod claims;
+pub mod engine;
 pub mod evidence;
 pub mod ledger;
 pub mod memory;

@@ -10,7 +10,7 @@ use crate::steps;
 use crate::time::{Time, Wake};
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::status::{LetGo, Method};
+use ensemble_api::status::{LetGo, Method, Switchover};
 use ensemble_api::{Blocker, Reason, Report, Step, StepState, names};
 use std::collections::BTreeSet;
 
@@ -68,6 +68,8 @@ pub(crate) struct Draft<'s> {
     /// Nothing at all may be created.
     pub halted: bool,
     pub let_go: Vec<LetGo>,
+    /// The newest switchover as it is to be stored.
+    pub switchover: Option<Switchover>,
     /// The marks in the Ensemble's metadata are written first: they are to outlive the status.
     pub mark_first: bool,
     /// Ordinals whose rebuilding is not answered yet: their new life has not begun.
@@ -93,6 +95,7 @@ impl<'s> Draft<'s> {
             may_roll: false,
             halted: false,
             let_go: snap.ensemble.status.let_go.clone(),
+            switchover: snap.ensemble.status.switchover.clone(),
             rebuilding: BTreeSet::new(),
             over: BTreeSet::new(),
             mark_first: false,

@@ -38,6 +38,7 @@ impl Permit {
             method: self.method,
             epoch: snap.epoch,
             since: snap.now.stamp(),
+            target: String::new(),
         }
     }
 }
@@ -480,8 +481,8 @@ fn still_wanted(fresh: &Cast<'_>, intent: &Intent, ordinal: u32) -> Result<(), R
     let wanted = match intent.method {
         Method::Remove => ordinal >= spec.replicas,
         Method::Replace => true,
-        Method::Recreate if spec.rollout.paused => false,
-        Method::Recreate => {
+        _ if spec.rollout.paused => false,
+        Method::Recreate | Method::InPlace | Method::Resize | Method::Restart => {
             let revision = fresh
                 .pods
                 .get(&intent.member)

@@ -50,10 +50,13 @@ fn discard_when_old(draft: &mut Draft<'_>, request: &RequestView) {
 /// Consent is stored in the ledger first; the request is answered once that is seen, and only when
 /// the answer is seen does the new life begin. So a crash in between loses and repeats nothing.
 fn rebuild(draft: &mut Draft<'_>, request: &RequestView) -> Result<Option<String>, String> {
-    let Rebuild {
+    let Some(Rebuild {
         members,
         accept_data_loss,
-    } = &request.spec.rebuild;
+    }) = &request.spec.rebuild
+    else {
+        return Ok(None);
+    };
     if !accept_data_loss {
         return Err(
             "spec.rebuild.acceptDataLoss must be true: the data of these members is given \
