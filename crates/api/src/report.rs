@@ -95,6 +95,8 @@ pub enum Action {
     Resize,
     /// The lead is handed over.
     Switch,
+    /// Members follow one leader.
+    Follow,
     /// The engine's parameters are set.
     Configure,
     /// The engine restarts in its container.
