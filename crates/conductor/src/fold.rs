@@ -1,7 +1,7 @@
 //! Folding what is told into the snapshot and into memory.
 
 use crate::{Input, Kind};
-use ensemble_api::labels;
+use ensemble_api::{Reason, labels};
 use ensemble_planner::memory::Memory;
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, Meta, PodView, RequestView, RevisionView, ServiceView,
@@ -37,7 +37,14 @@ impl World {
             Kind::Claim => drop(snap.claims.insert(name, ClaimView::read(object))),
             Kind::Revision => drop(snap.revisions.insert(name, RevisionView::read(object))),
             Kind::Service => drop(snap.services.insert(name, ServiceView { meta })),
-            Kind::Budget => drop(snap.budgets.insert(name, BudgetView::read(object))),
+            Kind::Budget => {
+                let budget = BudgetView::read(object);
+                let room = budget.allowed > 0 && snap.budgets.get(&name) != Some(&budget);
+                snap.budgets.insert(name, budget);
+                if room {
+                    self.budget_has_room();
+                }
+            }
             // A request that cannot be read was refused by the schema long before.
             Kind::Request => {
                 let read = RequestView::read(object).ok();
@@ -48,6 +55,16 @@ impl World {
                 }
             }
             Kind::Node => {}
+        }
+    }
+
+    /// A refused eviction need not wait for its turn: the budget has changed since.
+    fn budget_has_room(&mut self) {
+        let now = self.snap.now;
+        let memory = Arc::make_mut(&mut self.snap.memory);
+        let failures = memory.failures.values_mut();
+        for failure in failures.filter(|f| f.reason == Reason::EvictionRefused) {
+            failure.retry_at = failure.retry_at.min(now);
         }
     }
 
@@ -94,7 +111,12 @@ impl World {
             Kind::Claim => snap.claims.clear(),
             Kind::Revision => snap.revisions.clear(),
             Kind::Service => snap.services.clear(),
-            Kind::Budget => snap.budgets.clear(),
+            // Those that stay are held against what they were.
+            Kind::Budget => {
+                let names: BTreeSet<String> =
+                    objects.iter().map(|o| Meta::read(o).pin.name).collect();
+                snap.budgets.retain(|name, _| names.contains(name));
+            }
             Kind::Request => snap.requests.clear(),
             Kind::Node => {}
         }
@@ -128,11 +150,6 @@ impl World {
                 .map(|p| p.meta.pin.uid.as_str())
                 .collect(),
         );
-        // Once a refused intent is cleared, its pod may be asked for again.
-        let stored = &snap.ensemble.status.in_flight;
-        memory
-            .cancelled
-            .retain(|uid| stored.iter().any(|i| i.uid == *uid));
         // A refused intent is remembered until it is cleared from the status; a later one for the
         // same pod is another.
         let stored = &snap.ensemble.status.in_flight;
