@@ -1,7 +1,7 @@
 //! Folding what is told into the snapshot and into memory.
 
 use crate::{Input, Kind};
-use ensemble_api::labels;
+use ensemble_api::{Reason, labels};
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Lead;
 use ensemble_planner::memory::{Memory, Run};
@@ -39,7 +39,14 @@ impl World {
             Kind::Claim => drop(snap.claims.insert(name, ClaimView::read(object))),
             Kind::Revision => drop(snap.revisions.insert(name, RevisionView::read(object))),
             Kind::Service => drop(snap.services.insert(name, ServiceView { meta })),
-            Kind::Budget => drop(snap.budgets.insert(name, BudgetView::read(object))),
+            Kind::Budget => {
+                let budget = BudgetView::read(object);
+                let room = budget.allowed > 0 && snap.budgets.get(&name) != Some(&budget);
+                snap.budgets.insert(name, budget);
+                if room {
+                    self.budget_has_room();
+                }
+            }
             // A request that cannot be read was refused by the schema long before.
             Kind::Request => {
                 let read = RequestView::read(object).ok();
@@ -50,6 +57,16 @@ impl World {
                 }
             }
             Kind::Node => {}
+        }
+    }
+
+    /// A refused eviction need not wait for its turn: the budget has changed since.
+    fn budget_has_room(&mut self) {
+        let now = self.snap.now;
+        let memory = Arc::make_mut(&mut self.snap.memory);
+        let failures = memory.failures.values_mut();
+        for failure in failures.filter(|f| f.reason == Reason::EvictionRefused) {
+            failure.retry_at = failure.retry_at.min(now);
         }
     }
 
@@ -96,7 +113,12 @@ impl World {
             Kind::Claim => snap.claims.clear(),
             Kind::Revision => snap.revisions.clear(),
             Kind::Service => snap.services.clear(),
-            Kind::Budget => snap.budgets.clear(),
+            // Those that stay are held against what they were.
+            Kind::Budget => {
+                let names: BTreeSet<String> =
+                    objects.iter().map(|o| Meta::read(o).pin.name).collect();
+                snap.budgets.retain(|name, _| names.contains(name));
+            }
             Kind::Request => snap.requests.clear(),
             Kind::Node => {}
         }

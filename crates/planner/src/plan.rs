@@ -184,7 +184,10 @@ impl<'s> Draft<'s> {
             .filter(|f| f.retry_at > self.snap.now);
         if let Some(failure) = failure.cloned() {
             self.wake.at(failure.retry_at);
-            let blocker = blocker(self.snap, failure.reason, failure.message);
+            let mut blocker = blocker(self.snap, failure.reason, failure.message);
+            if failure.reason == Reason::EvictionRefused {
+                blocker.message.extend(evictions_remembered(self.snap));
+            }
             self.block(action, Some(member), cause, blocker);
             return false;
         }
@@ -359,6 +362,21 @@ impl<'s> Draft<'s> {
         same.find_map(|s| s.since.clone())
             .unwrap_or_else(|| self.snap.now.stamp())
     }
+}
+
+/// Pods that run although a budget counts them as evicted. Kubernetes counts by name: if its
+/// controller manager did not see the old pod go, its successor counts as down for two minutes.
+fn evictions_remembered(snap: &Snapshot) -> Option<String> {
+    let runs = |name: &str| snap.pods.get(name).is_some_and(|p| !p.meta.deleting);
+    let evicted = snap.budgets.values().flat_map(|b| &b.evicted);
+    let evicted: Vec<String> = evicted
+        .filter(|(name, _)| runs(name))
+        .map(|(name, since)| format!("{name} since {since}"))
+        .collect();
+    (!evicted.is_empty()).then(|| {
+        let evicted = evicted.join(", ");
+        format!("; it counts as evicted: {evicted}, which Kubernetes forgets after two minutes")
+    })
 }
 
 /// A blocker with what its reason's page says.
