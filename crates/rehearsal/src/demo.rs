@@ -258,7 +258,7 @@ impl Demo {
             Line::Pass(seconds) if passed >= seconds * 1000 => {
                 return Ok(self.turn_page(Moment::Later));
             }
-            Line::Until(..) | Line::Pass(_) => {}
+            Line::Until(..) | Line::Repeat(..) | Line::Pass(_) => {}
         }
         self.piece()?;
         Ok(Moment::Later)
