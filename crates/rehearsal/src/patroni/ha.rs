@@ -124,7 +124,7 @@ impl Patroni {
 
     /// When something is due next.
     pub(super) fn next_due(&self) -> u64 {
-        let mut due = vec![self.next_look];
+        let mut due = Vec::new();
         if let Some(handing) = &self.handing {
             due.push(match (handing.stopped, handing.released) {
                 (false, _) => handing.stops_at,
@@ -142,7 +142,9 @@ impl Patroni {
             due.push(run.next_loop);
             due.extend(run.attach_at);
         }
-        due.into_iter().min().unwrap_or(u64::MAX)
+        // What was due and could not be done is looked at again in a while.
+        let later = due.into_iter().filter(|at| *at > self.now).min();
+        later.map_or(self.next_look, |at| at.min(self.next_look))
     }
 
     /// Notices which nodes are cut off.
