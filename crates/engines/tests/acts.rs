@@ -1,5 +1,7 @@
 //! What is sent when something is asked for.
 
+#![allow(clippy::unwrap_used)] // a test that cannot go on may as well stop
+
 mod fake;
 
 use ensemble_engines::{Access, Patroni};

@@ -1,6 +1,8 @@
 //! What members say, as recorded of real ones: Patroni 3.0.2 and 4.1.5 with PostgreSQL 15, three
 //! members in synchronous mode, in peace and during a switchover.
 
+#![allow(clippy::unwrap_used)] // a test that cannot go on may as well stop
+
 mod fake;
 
 use ensemble_engines::{Access, Patroni};
