@@ -4,7 +4,8 @@ use crate::translate;
 use crate::world::{NAMESPACE, World};
 use ensemble_api::labels;
 use ensemble_conductor::{
-    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, Kind, Nodes, Outcome, Output, Time, WATCHED,
+    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, Kind, Nodes, Outcome,
+    Output, Time, WATCHED,
 };
 use ensemble_planner::view::NodeView;
 use simkube::{EventType, WatchId, WatchOptions};

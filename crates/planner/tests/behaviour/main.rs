@@ -16,6 +16,7 @@ mod quiet;
 mod repair;
 mod requests;
 mod revisions;
+mod roles;
 mod rollout;
 mod safety;
 mod scale;
