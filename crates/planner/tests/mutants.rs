@@ -206,6 +206,11 @@ const CASES: &[Case] = &[
         world.switching(0, 1, 7, "Asked").lead(1, 7);
         switchover(&world.plan()).is_some_and(|s| s.0 == "Asked")
     }),
+    ("parameters-in-order", || {
+        let mut world = World::led(3, 0);
+        world.parameter("max_connections", "100", "200");
+        granted(&world) == ["orders-2"]
+    }),
     ("let-go-written-first", || {
         let mut world = World::settled(3);
         world.spec(&json!({"replicas": 2, "storage": {"whenScaled": "Delete"}}));

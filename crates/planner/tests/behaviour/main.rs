@@ -10,6 +10,7 @@ mod deletion;
 mod intents;
 mod ledger;
 mod names_taken;
+mod parameters;
 mod prepare;
 mod presence;
 mod quiet;

@@ -103,6 +103,24 @@ impl World {
         self.pod(ordinal, &json!({"metadata": {"labels": labels}}))
     }
 
+    /// The leader keeps these parameters.
+    pub fn keeps(&mut self, leader: u32, name: &str, value: &str) -> &mut Self {
+        self.but(leader, |s| {
+            let kept = s.parameters.get_or_insert_default();
+            kept.insert(name.into(), value.into());
+        })
+    }
+
+    /// A parameter was changed in the spec and told to the engine, and all wait for a restart.
+    pub fn parameter(&mut self, name: &str, from: &str, to: &str) -> &mut Self {
+        self.spec(&json!({"engine": {"patroni": {"parameters": {name: to}}}}));
+        self.keeps(0, name, from).store_status().keeps(0, name, to);
+        for ordinal in 0..3 {
+            self.but(ordinal, |s| s.pending_restart = true);
+        }
+        self
+    }
+
     /// A switchover is written down.
     pub fn switching(&mut self, from: u32, to: u32, term: u64, phase: &str) -> &mut Self {
         self.ensemble["status"]["switchover"] = json!({
