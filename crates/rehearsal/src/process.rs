@@ -1,8 +1,8 @@
 //! One controller process: a conductor with its watches and its calls on the way.
 
 use crate::translate;
-use crate::world::{NAMESPACE, World};
-use ensemble_api::labels;
+use crate::world::World;
+use ensemble_api::{Report, labels};
 use ensemble_conductor::{
     ApiCall, CallId, Conductor, Happening, Input, Kind, Nodes, Outcome, Output, Time, WATCHED,
 };
@@ -29,6 +29,8 @@ pub struct Process {
     pub blind_until: Option<Time>,
     /// It does nothing before that.
     pub asleep_until: Option<Time>,
+    /// What its newest plan says.
+    pub report: Option<Arc<Report>>,
     /// What it announced.
     pub happenings: Vec<Happening>,
     dirty: bool,
@@ -36,11 +38,11 @@ pub struct Process {
 
 impl Process {
     /// Starts and lists everything.
-    pub fn start(world: &mut World, name: &str, epoch: i64, ensemble: &str) -> Self {
+    pub fn start(world: &mut World, name: &str, epoch: i64) -> Self {
         let mut process = Self {
             name: name.into(),
             epoch,
-            conductor: Conductor::new(NAMESPACE, ensemble),
+            conductor: Conductor::new(&world.namespace, &world.name),
             watches: BTreeMap::new(),
             nodes: Nodes::new(),
             nodes_changed: true,
@@ -48,6 +50,7 @@ impl Process {
             wake: None,
             blind_until: None,
             asleep_until: None,
+            report: None,
             happenings: Vec::new(),
             dirty: true,
         };
@@ -64,7 +67,7 @@ impl Process {
         &self.conductor
     }
 
-    fn options(kind: Kind) -> WatchOptions {
+    fn options(world: &World, kind: Kind) -> WatchOptions {
         let labelled = matches!(
             kind,
             Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service
@@ -73,7 +76,7 @@ impl Process {
             namespace: if kind == Kind::Node {
                 String::new()
             } else {
-                NAMESPACE.into()
+                world.namespace.to_string()
             },
             label_selector: labelled.then(|| labels::ENSEMBLE.to_owned()),
             ..WatchOptions::default()
@@ -87,7 +90,8 @@ impl Process {
         }
         let at = translate::resource(world, kind);
         // A watch from the beginning of time brings every object first: a list.
-        let Ok(watch) = world.cluster.watch(at, &Self::options(kind)) else {
+        let options = Self::options(world, kind);
+        let Ok(watch) = world.cluster.watch(at, &options) else {
             return;
         };
         let events = world.cluster.poll(watch);
@@ -129,7 +133,7 @@ impl Process {
                 Output::Wake(at) => self.wake = Some(at),
                 Output::Relist(kind) => lists.push(kind),
                 Output::Happened(happening) => self.happenings.push(happening),
-                Output::Publish(_) => {}
+                Output::Publish(report) => self.report = Some(report),
             }
         }
         lists

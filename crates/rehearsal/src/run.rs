@@ -64,7 +64,7 @@ struct Rehearsal<'a> {
 /// Plays a scenario with faults.
 pub fn run(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Result<Run, Violation> {
     let mut world = world::fresh();
-    let first = Process::start(&mut world, "controller-1", 1, "orders");
+    let first = Process::start(&mut world, "controller-1", 1);
     let mut rehearsal = Rehearsal {
         world,
         processes: vec![first],
@@ -406,7 +406,7 @@ impl Rehearsal<'_> {
         self.epoch += 1;
         self.started += 1;
         let name = format!("controller-{}", self.started);
-        let another = Process::start(&mut self.world, &name, self.epoch, "orders");
+        let another = Process::start(&mut self.world, &name, self.epoch);
         self.processes.push(another);
     }
 

@@ -264,7 +264,9 @@ fn claim_settled(world: &World) -> bool {
 
 /// The Ensemble `orders`.
 pub fn ensemble(world: &World) -> Option<simkube::Object> {
-    world.cluster.get(world.ensembles, NAMESPACE, "orders")
+    world
+        .cluster
+        .get(world.ensembles, &world.namespace, &world.name)
 }
 
 /// Its status.
@@ -307,7 +309,7 @@ pub fn ready(world: &World) -> bool {
 fn truly_ready(world: &World, object: &Value) -> bool {
     let replicas = object["spec"]["replicas"].as_u64().unwrap_or(0);
     let image = &object["spec"]["template"]["spec"]["containers"][0]["image"];
-    let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
+    let pods = world.cluster.objects(Resource::Pods, &world.namespace);
     let members: Vec<_> = pods
         .iter()
         .filter(|p| !p["metadata"]["labels"]["ensemble.dev/group"].is_null())

@@ -51,6 +51,7 @@ pub mod probes;
 mod quantity;
 mod request;
 mod resource;
+mod restore;
 mod selector;
 mod status;
 mod store;
