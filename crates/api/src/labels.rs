@@ -24,6 +24,11 @@ pub const BORN: &str = "ensemble.dev/born";
 pub const SAME_AS: &str = "ensemble.dev/same-as";
 /// On a pod: the epoch of the controller that last made a late write of an older one fail.
 pub const TOUCHED: &str = "ensemble.dev/touched-by-epoch";
+/// On a pod that was changed in place: the ids of the containers that the change replaces, as
+/// `name=id` with commas. Until all of them are gone, the change is not complete.
+pub const REPLACES: &str = "ensemble.dev/replaces";
+/// On a Service or budget: a digest of what it was made of, to see that it is out of date.
+pub const MADE_OF: &str = "ensemble.dev/made-of";
 /// On a claim: what happens to it when its Ensemble is deleted.
 pub const WHEN_DELETED: &str = "ensemble.dev/when-deleted";
 /// The finalizer of an Ensemble whose claims are to be deleted with it.

@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod crd;
+pub mod engine;
 pub mod labels;
 pub mod names;
 pub mod reason;
@@ -15,6 +16,7 @@ pub mod spec;
 pub mod status;
 pub mod template;
 
+pub use engine::Engine;
 pub use reason::Reason;
 pub use report::{Blocker, Predicate, Report, State, Step, StepState};
 pub use request::{EnsembleRequest, EnsembleRequestSpec, EnsembleRequestStatus, Outcome};

@@ -6,6 +6,19 @@ use std::fmt;
 /// The one group of an ensemble that declares none.
 pub const DEFAULT_GROUP: &str = "members";
 
+/// The label by which roles are told unless the user names another.
+pub const DEFAULT_ROLE_LABEL: &str = "role";
+
+/// The Service that leads to the primary, and the budget that protects it: `orders-primary`.
+pub fn primary(ensemble: &str) -> String {
+    format!("{ensemble}-primary")
+}
+
+/// The Service that leads to the replicas, and the budget that protects them: `orders-replicas`.
+pub fn replicas(ensemble: &str) -> String {
+    format!("{ensemble}-replicas")
+}
+
 /// The pod of a member: `orders-0`.
 pub fn pod(ensemble: &str, ordinal: u32) -> String {
     format!("{ensemble}-{ordinal}")

@@ -223,8 +223,8 @@ reasons! {
     EvictionRefused {
         stalls: false,
         "A disruption budget refuses the eviction.",
-        "The API server counts disruptions by all parties; somebody else's budget or drain leaves no room now.",
-        "The budget leaves room; it is tried again every few seconds.",
+        "The API server counts disruptions by all parties; somebody else's budget or drain leaves no room now. If its controller manager did not see an evicted pod go, a successor of the same name counts as evicted for two minutes.",
+        "The budget leaves room: it is tried again as soon as that is seen, and with growing pauses.",
         "`kubectl get pdb` shows all budgets."
     }
     ForeignBudget {
@@ -240,6 +240,104 @@ reasons! {
         "A predecessor wrote it down and may still carry it out. It is made impossible first, then cleared.",
         "The pod is touched, so that a late write fails, and the intent is cleared.",
         "Nothing."
+    }
+    RoleUnknown {
+        stalls: false,
+        "The role of a running member is not known.",
+        "Its engine does not answer, or answers what cannot be relied on. A running member of unknown role may be the primary, so nothing is done that would hurt a primary.",
+        "The engine answers, or a leader that is backed by the engine's own consensus is seen elsewhere.",
+        "`kubectl logs MEMBER`; check that the controller reaches the role API's port (a NetworkPolicy may forbid it)."
+    }
+    LeadContested {
+        stalls: true,
+        "Two members claim the lead.",
+        "More than one member says that it leads. Nobody is touched: which one is right cannot be told from here.",
+        "One member claims the lead.",
+        "Ask the engine itself (`patronictl list`); restart nothing before it is clear who is right."
+    }
+    NoLeader {
+        stalls: false,
+        "Nobody leads.",
+        "All members answer and none leads. The engine's own high availability decides who is next; Ensemble touches nobody meanwhile.",
+        "A leader is seen, or nobody has led and nobody was Ready for `engine.recoverAfterSeconds`.",
+        "`kubectl logs MEMBER`; `patronictl list`."
+    }
+    NotInSync {
+        stalls: false,
+        "A replica does not follow the primary closely enough.",
+        "It is not seen to stream from the current primary, at its term, within `engine.maxLag`. Ready is not in sync: it counts as unavailable until it is.",
+        "The primary itself says that the replica streams, and its lag is within the limit.",
+        "`kubectl logs MEMBER`; `patronictl list` shows lag and state."
+    }
+    NoSuccessor {
+        stalls: false,
+        "No replica could take over the lead.",
+        "Before the primary is touched, a replica must be updated, in sync with it at its term, allowed to lead and, in synchronous mode, named as synchronous standby. None is.",
+        "A replica fulfils all of that.",
+        "`ensemble status NAME` shows roles and sync."
+    }
+    SwitchingOver {
+        stalls: false,
+        "The lead is being handed over.",
+        "The engine was asked; nobody is touched until the lead is seen to have arrived, or the deadline has passed.",
+        "The wanted member leads at a higher term.",
+        "Nothing: it takes seconds."
+    }
+    SwitchoverFailed {
+        stalls: false,
+        "A switchover was refused or did not arrive in time.",
+        "The old primary stays. It is tried again with growing pauses.",
+        "A later try succeeds, or the change is undone.",
+        "Read the message: it is the engine's own."
+    }
+    AwaitingApproval {
+        stalls: false,
+        "The rollout waits for somebody's word before it touches the primary.",
+        "`rollout.primary` is Supervised: all replicas are updated, and the lead is handed over once somebody approves.",
+        "A request approves this revision.",
+        "`ensemble approve NAME`."
+    }
+    EngineUnauthorised {
+        stalls: true,
+        "The engine refuses the controller's credentials.",
+        "The Secret that `engine` names is missing, may not be read, or holds credentials that the engine does not accept.",
+        "The Secret holds what the engine accepts, and the controller may read it; it is read again for every try.",
+        "Check the Secret's keys `username`, `password` and `ca.crt`, and grant the controller `get` on it."
+    }
+    EnginePaused {
+        stalls: true,
+        "Somebody has paused the engine's high availability.",
+        "In pause Patroni fails over to nobody, and a stopped member neither ends nor frees its lock cleanly, so nobody is touched.",
+        "The pause ends.",
+        "`patronictl resume`."
+    }
+    EngineFailing {
+        stalls: false,
+        "The engine refuses or fails what it is asked.",
+        "A call to the engine's API failed; it is tried again with growing pauses.",
+        "The engine does it.",
+        "Read the message: it is the engine's own."
+    }
+    ParameterRefused {
+        stalls: true,
+        "A parameter cannot be applied.",
+        "The engine did not come up with the new value, or did not take it. The old values were put back and nobody else was touched.",
+        "The parameter in `engine.patroni.parameters` is corrected.",
+        "Read the message: it names the parameter and the value."
+    }
+    RoleLabelMissing {
+        stalls: true,
+        "The primary does not carry the label by which the primary Service finds it.",
+        "The engine says who leads, and that pod lacks the role label with the value for a primary: clients of the Service reach nobody.",
+        "The label's key and value in `engine` are those that the engine sets.",
+        "Compare `kubectl get pods --show-labels` with `engine.patroni.roleLabel` and `primaryValue` (`master` before Patroni 4.0)."
+    }
+    GraceTooShort {
+        stalls: true,
+        "The grace period is too short for this engine.",
+        "A stopping synchronous standby waits up to twice `loop_wait` until another is named; a shorter `terminationGracePeriodSeconds` kills it in the middle.",
+        "`spec.template.spec.terminationGracePeriodSeconds` exceeds twice `loop_wait` by what a shutdown takes.",
+        "Raise `terminationGracePeriodSeconds`, or lower `loop_wait`."
     }
     Stalled {
         stalls: true,

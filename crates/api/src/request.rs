@@ -30,15 +30,27 @@ use serde::{Deserialize, Serialize};
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("self == oldSelf").message(
-    "spec: a request cannot be changed; delete it and create another"
-))]
+#[x_kube(
+    validation = Rule::new("self == oldSelf").message(
+        "spec: a request cannot be changed; delete it and create another"
+    ),
+    validation = Rule::new("(has(self.rebuild) ? 1 : 0) + (has(self.switch) ? 1 : 0) + (has(self.approve) ? 1 : 0) == 1").message(
+        "spec: exactly one of rebuild, switch and approve must be set"
+    )
+)]
 pub struct EnsembleRequestSpec {
     /// The Ensemble in this namespace that is asked.
     #[schemars(length(min = 1, max = 52))]
     pub ensemble: String,
     /// Give members whose volumes are lost a new life on empty ones.
-    pub rebuild: Rebuild,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<Rebuild>,
+    /// Hand the lead over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<Switch>,
+    /// Let the rollout hand the lead over, where `rollout.primary` is Supervised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approve: Option<Approve>,
     /// Why, in the asker's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
@@ -59,6 +71,26 @@ pub struct Rebuild {
     pub members: Vec<String>,
     /// Must be true: the data that these members held is given up.
     pub accept_data_loss: bool,
+}
+
+/// Hand the lead over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Switch {
+    /// Who is to lead, by name: `orders-1`. Default: whoever is in sync and least behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub to: Option<String>,
+}
+
+/// Let the rollout hand the lead over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approve {
+    /// The revision whose rollout is approved, as in `status.revision`; another one needs another
+    /// approval.
+    #[schemars(length(min = 1, max = 63))]
+    pub revision: String,
 }
 
 /// What became of a request.
@@ -83,6 +115,8 @@ pub enum Outcome {
     Done,
     /// It was refused; the message says by which rule.
     Refused,
+    /// It was tried and did not come about; the message says why.
+    Failed,
 }
 
 fn one_day() -> u32 {

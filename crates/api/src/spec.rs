@@ -1,5 +1,6 @@
 //! The kind `Ensemble`: what a user asks for.
 
+use crate::engine::{Engine, Services};
 use crate::names;
 use crate::status::EnsembleStatus;
 use crate::template::{ClaimSpec, Template};
@@ -28,6 +29,7 @@ use serde::{Deserialize, Serialize};
         label_selector_path = ".status.selector"
     ),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.summary.ready"),
+    printcolumn(name = "Primary", type_ = "string", json_path = ".status.summary.primary"),
     printcolumn(name = "Updated", type_ = "string", json_path = ".status.summary.updated"),
     printcolumn(name = "Step", type_ = "string", json_path = ".status.summary.step"),
     printcolumn(name = "Waiting", type_ = "string", json_path = ".status.summary.waiting"),
@@ -67,6 +69,18 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("(has(self.claims) ? self.claims.map(c, c.name) : []) == (has(oldSelf.claims) ? oldSelf.claims.map(c, c.name) : [])").message(
         "spec.claims: claims cannot be added or removed yet; create a new Ensemble with the claims that it needs"
     ),
+    validation = Rule::new("!has(self.engine) || has(self.engine.patroni) != has(self.engine.labels)").message(
+        "spec.engine: exactly one of patroni and labels must be set; for PostgreSQL under Patroni write 'patroni: {}'"
+    ),
+    validation = Rule::new("!has(self.engine) || !has(self.engine.labels) || (has(self.rollout) && has(self.rollout.primary) && self.rollout.primary == 'Restart')").message(
+        "spec.rollout.primary: must be Restart with spec.engine.labels, since labels tell who leads and hand nothing over; set it, or use an engine that can switch over"
+    ),
+    validation = Rule::new("!has(self.engine) || !has(self.engine.container) || self.template.spec.containers.exists(c, c.name == self.engine.container)").message(
+        "spec.engine.container: no container of spec.template.spec.containers has this name; name the one that runs the engine"
+    ),
+    validation = Rule::new("has(self.engine) == has(oldSelf.engine)").message(
+        "spec.engine: cannot be added to or removed from an Ensemble that exists; create a new Ensemble"
+    ),
     validation = Rule::new("!has(self.claims) || !has(oldSelf.claims) || self.claims.all(c, oldSelf.claims.exists(o, o.name == c.name && o.spec == c.spec))").message(
         "spec.claims: a claim's spec cannot be changed yet; put back the old one"
     )
@@ -103,9 +117,17 @@ pub struct EnsembleSpec {
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub claims: Vec<Claim>,
 
+    /// Who tells the roles of members and hands the lead over. Absent: members are equals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
+
     /// How a change of the template reaches the members.
     #[serde(default)]
     pub rollout: Rollout,
+
+    /// Which Services are kept beside the headless one; only with `engine`.
+    #[serde(default)]
+    pub services: Services,
 
     /// What happens to claims that are no longer needed.
     #[serde(default)]
@@ -138,6 +160,15 @@ pub struct Claim {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollout {
+    /// How a member gets a new template.
+    #[serde(default)]
+    pub method: RolloutMethod,
+    /// Whose turn it is first; only with `engine`.
+    #[serde(default)]
+    pub order: Order,
+    /// What happens before the primary's turn; only with `engine`.
+    #[serde(default)]
+    pub primary: PrimaryTurn,
     /// How many members may be unavailable at once because of a change.
     #[schemars(range(min = 1, max = 1000))]
     #[serde(default = "one")]
@@ -157,12 +188,51 @@ pub struct Rollout {
 impl Default for Rollout {
     fn default() -> Self {
         Self {
+            method: RolloutMethod::default(),
+            order: Order::default(),
+            primary: PrimaryTurn::default(),
             max_unavailable: one(),
             pre_pull: PrePull::default(),
             progress_deadline_seconds: six_hundred(),
             paused: false,
         }
     }
+}
+
+/// How a member gets a new template.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RolloutMethod {
+    /// A change of images alone restarts the containers concerned in the same pod, on the same node,
+    /// at the same address; every other change recreates the pod on the same claims.
+    #[default]
+    InPlaceIfPossible,
+    /// The pod is always recreated, on the same claims.
+    Recreate,
+}
+
+/// Whose turn it is first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Order {
+    /// Replicas first, unless the change demands otherwise.
+    #[default]
+    Auto,
+    /// Replicas first, the most lagging one first; the primary last.
+    ReplicasFirst,
+    /// The primary first.
+    PrimaryFirst,
+}
+
+/// What happens before the primary's turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PrimaryTurn {
+    /// The lead is handed to an updated replica that is in sync, and seen to have arrived.
+    #[default]
+    Switchover,
+    /// The primary is restarted as it is, once a replica is in sync; whoever has the consensus
+    /// decides who leads meanwhile.
+    Restart,
+    /// As Switchover, once somebody has said `ensemble approve`.
+    Supervised,
 }
 
 /// Whether images are pulled ahead.
@@ -208,6 +278,12 @@ pub enum Disruption {
 }
 
 impl EnsembleSpec {
+    /// The container whose restart is a restart of the member.
+    pub fn engine_container(&self) -> String {
+        let named = self.engine.as_ref().and_then(|e| e.container.clone());
+        named.or_else(|| self.template.first_container()).unwrap_or_default()
+    }
+
     /// The headless Service, by the user's word or by default.
     pub fn service(&self, ensemble: &str) -> String {
         self.service_name

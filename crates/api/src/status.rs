@@ -55,6 +55,12 @@ pub struct EnsembleStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
     pub in_flight: Vec<Intent>,
+    /// Who leads, as last seen and backed by the engine's own consensus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lead: Option<Lead>,
+    /// The newest switchover: under way, or how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switchover: Option<Switchover>,
     /// Claims that policy or a request lets go, written down before they are deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
@@ -75,6 +81,9 @@ pub struct Summary {
     /// `2/3`: members that are Ready.
     #[serde(default)]
     pub ready: String,
+    /// The member that leads; `-` if nobody is known to, or if there are no roles.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub primary: String,
     /// `1/3`: members at the newest revision.
     #[serde(default)]
     pub updated: String,
@@ -115,6 +124,78 @@ pub struct Intent {
     pub epoch: i64,
     /// When it was written.
     pub since: Time,
+    /// The revision that it brings, for what happens in the same pod.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub target: String,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Lead {
+    /// The member, by its pod's name.
+    pub member: String,
+    /// At which term of the engine, a number that rises with every change of leader.
+    pub term: u64,
+}
+
+/// A switchover, written down before the engine is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Switchover {
+    /// Names it; the engine is asked at most once for each.
+    pub id: String,
+    /// Who is to hand the lead over.
+    pub from: String,
+    /// The pod that is meant by `from`.
+    pub from_uid: String,
+    /// Who is to lead.
+    pub to: String,
+    /// The pod that is meant by `to`.
+    pub to_uid: String,
+    /// The term that `from` leads at; whoever leads after it leads at a higher one.
+    pub term: u64,
+    /// How far it is, or how it ended.
+    pub phase: SwitchPhase,
+    /// Why.
+    pub cause: String,
+    /// The request that asked for it, if one did.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request: String,
+    /// The epoch of the controller that wrote it.
+    pub epoch: i64,
+    /// When it was written down.
+    pub since: Time,
+    /// When it is given up.
+    pub deadline: Time,
+    /// How often in a row one ended elsewhere than asked, this one included.
+    #[serde(default)]
+    pub tries: u32,
+    /// How it ended, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How far a switchover is, or how it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum SwitchPhase {
+    /// Written down; the engine has not been asked.
+    Proposed,
+    /// The engine is being asked, or was.
+    Asked,
+    /// The wanted member leads, at a higher term.
+    Arrived,
+    /// Another member leads, at a higher term.
+    Superseded,
+    /// Given up: refused, or not done in time. The old primary stays.
+    Abandoned,
+}
+
+impl SwitchPhase {
+    /// Whether it is not over.
+    pub fn is_open(self) -> bool {
+        matches!(self, SwitchPhase::Proposed | SwitchPhase::Asked)
+    }
 }
 
 /// How a member is disrupted.
@@ -128,6 +209,12 @@ pub enum Method {
     Replace,
     /// Evicted and not created again.
     Remove,
+    /// Containers are restarted with new images in the same pod.
+    InPlace,
+    /// CPU and memory are changed in the same pod.
+    Resize,
+    /// The engine restarts in its container.
+    Restart,
 }
 
 /// One member, as last seen.
@@ -138,6 +225,12 @@ pub struct MemberStatus {
     pub name: String,
     /// What is known of its pod: Absent, Down, Starting, Serving, Unhealthy, Leaving, Unreachable.
     pub presence: String,
+    /// What it plays, by the engine's word: Primary, Replica, or Unknown; empty without an engine.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub role: String,
+    /// Whether it follows the primary closely enough to take over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_sync: Option<bool>,
     /// The node it is on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,

@@ -33,6 +33,12 @@ impl Template {
         found.cloned().unwrap_or_default()
     }
 
+    /// The name of the first container.
+    pub fn first_container(&self) -> Option<String> {
+        let containers = self.0.get("spec")?.get("containers")?.as_array()?;
+        Some(containers.first()?.get("name")?.as_str()?.to_owned())
+    }
+
     /// The images of all containers that a kubelet has to pull.
     pub fn images(&self) -> Vec<String> {
         let lists = ["initContainers", "containers"];

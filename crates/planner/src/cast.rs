@@ -1,6 +1,7 @@
 //! Who is on stage: every member's pod looked up and judged once, however often a plan asks.
 
 use crate::claims::{self, ClaimGroup};
+use crate::engine::{Lead, Roles};
 use crate::ledger::LedgerState;
 use crate::presence::{self, Presence};
 use crate::snapshot::{Snapshot, Whose};
@@ -17,6 +18,7 @@ pub struct Cast<'s> {
     seats: BTreeMap<u32, Seat<'s>>,
     /// By ordinal, for those that are asked for.
     groups: Vec<ClaimGroup>,
+    roles: Roles,
 }
 
 /// The pod that stands under a member's name.
@@ -47,12 +49,30 @@ impl<'s> Cast<'s> {
         let ours = seats.iter().filter(|(_, s)| s.whose != Whose::Foreign);
         let ledger = LedgerState::put_right(snap, ours.map(|(ordinal, _)| *ordinal));
         let groups = (0..snap.replicas()).map(|o| claims::group(snap, &ledger, o));
-        Self {
+        let mut cast = Self {
             snap,
             groups: groups.collect(),
             ledger,
             seats,
-        }
+            roles: Roles::equals(),
+        };
+        cast.roles = Roles::of(&cast);
+        cast
+    }
+
+    /// What is known of roles.
+    pub fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    /// Who leads.
+    pub fn lead(&self) -> &Lead {
+        &self.roles.lead
+    }
+
+    /// Whether a member is Ready for long enough and, where there are roles, in sync.
+    pub fn fit(&self, ordinal: u32) -> bool {
+        self.available(ordinal) && self.roles.in_sync(self.name(), ordinal).is_ok()
     }
 
     /// How the claims of that member stand, by a ledger that may have moved on from ours.
@@ -111,6 +131,6 @@ fn seat<'s>(snap: &Snapshot, pod: &'s PodView, ordinal: u32) -> Seat<'s> {
         pod,
         whose: snap.whose_pod(pod, ordinal),
         presence,
-        available: presence == Presence::Serving && snap.is_settled(pod),
+        available: presence == Presence::Serving && snap.is_settled(pod) && !pod.is_changing(),
     }
 }

@@ -3,6 +3,7 @@
 //! Times by our own clock, answers to calls, results of checks. All of it may be lost at any time:
 //! what is lost makes us wait longer or ask again, never act sooner.
 
+use crate::engine::Sighting;
 use crate::time::Time;
 use crate::view::Pinned;
 use ensemble_api::Reason;
@@ -62,6 +63,26 @@ pub enum Check {
     Refused(Failure),
 }
 
+/// One run of a member's engine container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The container's id.
+    pub container: String,
+    /// Since when this process knows it.
+    pub since: Time,
+    /// Whether this process saw it replace another one in the same pod.
+    pub seen_restart: bool,
+}
+
+/// What became of the switchover that is under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SwitchNews {
+    /// It was looked at afresh and may be asked for.
+    Confirmed,
+    /// It was refused, by us on a fresh view or by the engine, for that cause.
+    Refused(String),
+}
+
 /// What this process remembers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
@@ -85,6 +106,18 @@ pub struct Memory {
     pub cancelled: BTreeSet<String>,
     /// By revision: what the API server says of it.
     pub checks: BTreeMap<String, Check>,
+    /// By pod uid: what its member last said of its role.
+    pub sightings: BTreeMap<String, Sighting>,
+    /// By pod uid: which run of the engine's container it is.
+    pub runs: BTreeMap<String, Run>,
+    /// Since when nobody is known to lead.
+    pub leaderless_since: Option<Time>,
+    /// Who leads, at which term, in one word.
+    pub led_by: Option<String>,
+    /// Since when the one that leads is known to.
+    pub led_since: Option<Time>,
+    /// By the id of a switchover: what is known of it beside what is stored.
+    pub switches: BTreeMap<String, SwitchNews>,
     /// By revision and node: images pulled ahead.
     pub pulled: BTreeSet<(String, String)>,
 }

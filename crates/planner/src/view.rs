@@ -212,6 +212,8 @@ pub struct ContainerView {
     pub name: String,
     /// Its image, by the spec's or the kubelet's word.
     pub image: String,
+    /// Which run it is: the runtime's id of it, empty before it first ran.
+    pub id: String,
     /// The digest, known once the image was pulled.
     pub image_id: String,
     /// What it does.
@@ -245,6 +247,8 @@ pub struct PodView {
     pub ended: String,
     /// The node it is bound to, empty if none.
     pub node: String,
+    /// Its address, empty if it has none.
+    pub ip: String,
     /// Whether its Ready condition is True.
     pub ready: bool,
     /// Why the scheduler finds no node.
@@ -287,6 +291,7 @@ fn containers(pod: &Value) -> Vec<ContainerView> {
         .map(|status| ContainerView {
             name: text(status, "/name"),
             image: text(status, "/image"),
+            id: text(status, "/containerID"),
             image_id: text(status, "/imageID"),
             state: container_state(status),
             restarts: status
@@ -337,6 +342,7 @@ impl PodView {
             phase,
             ended,
             node: text(pod, "/spec/nodeName"),
+            ip: text(pod, "/status/podIP"),
             ready: condition("Ready").is_some_and(is_true),
             unschedulable: unschedulable
                 .map(|c| text(c, "/message"))
@@ -356,6 +362,22 @@ impl PodView {
     /// The name of the revision it was made from.
     pub fn revision(&self) -> &str {
         &self.revision
+    }
+
+    /// The container of that name, by its kubelet's word.
+    pub fn container(&self, name: &str) -> Option<&ContainerView> {
+        self.containers.iter().find(|c| c.name == name)
+    }
+
+    /// Whether a change that was made in place is not complete: its kubelet has not looked at it, or
+    /// a container that it replaces is still the one that runs. The image proves nothing.
+    pub fn is_changing(&self) -> bool {
+        let Some(replaces) = self.meta.annotations.get(labels::REPLACES) else {
+            return false;
+        };
+        let old = replaces.split(',').filter_map(|pair| pair.split_once('='));
+        let stays = |(name, id): (&str, &str)| self.container(name).is_none_or(|c| c.id == id);
+        self.observed_generation < self.meta.generation || old.into_iter().any(stays)
     }
 
     /// Whether some container of it runs, by its kubelet.
@@ -462,6 +484,10 @@ pub struct BudgetView {
     pub min_available: Option<i64>,
     /// Whom it selects: None is nobody.
     pub selector: Option<Selector>,
+    /// How many pods may be evicted now, as Kubernetes counts.
+    pub allowed: i64,
+    /// By name: pods whose eviction Kubernetes still waits to see the end of, and since when.
+    pub evicted: BTreeMap<String, String>,
 }
 
 impl BudgetView {
@@ -471,6 +497,11 @@ impl BudgetView {
             meta: Meta::read(budget),
             min_available: budget.pointer("/spec/minAvailable").and_then(Value::as_i64),
             selector: budget.pointer("/spec/selector").map(Selector::read),
+            allowed: budget
+                .pointer("/status/disruptionsAllowed")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
+            evicted: strings(budget.pointer("/status/disruptedPods"), |_| true),
         }
     }
 }

@@ -1,15 +1,16 @@
 //! What is written back: counts, conditions, members, the plan. Only what changes is written.
 
+use crate::engine;
 use crate::evidence;
 use crate::memory::Kind;
-use crate::plan::{Draft, Plan};
+use crate::plan::{Draft, Plan, Watch};
 use crate::presence::Presence;
 use crate::render;
 use crate::revision;
 use crate::write::Write;
 use ensemble_api::names::{self, DEFAULT_GROUP};
 use ensemble_api::report::{Action, STEPS_MAX, State};
-use ensemble_api::status::{EnsembleStatus, MEMBERS_MAX, MemberStatus, Summary};
+use ensemble_api::status::{EnsembleStatus, Lead, MEMBERS_MAX, MemberStatus, Summary};
 use ensemble_api::{Reason, Report, Step, StepState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::collections::BTreeSet;
@@ -57,6 +58,8 @@ pub fn deleting(draft: Draft<'_>, write: bool) -> Plan {
         writes,
         permits: Vec::new(),
         lettings,
+        engine: Vec::new(),
+        watch: Watch::None,
         report,
         wake_at: wake.0,
     }
@@ -76,10 +79,12 @@ fn finish(mut draft: Draft<'_>, status: EnsembleStatus) -> Plan {
             ..status
         })));
     }
+    let watch = watch(&draft);
     let Draft {
         writes,
         permits,
         lettings,
+        engine,
         wake,
         ..
     } = draft;
@@ -87,9 +92,24 @@ fn finish(mut draft: Draft<'_>, status: EnsembleStatus) -> Plan {
         writes,
         permits,
         lettings,
+        engine,
+        watch,
         report,
         wake_at: wake.0,
     }
+}
+
+/// How closely the engine has to be watched from here.
+fn watch(draft: &Draft<'_>) -> Watch {
+    let roles = draft.snap.roles();
+    if !roles.matter() {
+        return Watch::None;
+    }
+    if draft.switch_is_open() {
+        return Watch::Switchover;
+    }
+    let busy = draft.steps.iter().any(|s| !is_advice(s));
+    if busy { Watch::Closely } else { Watch::Rest }
 }
 
 /// A view that lags is said only if nothing more telling is.
@@ -195,7 +215,7 @@ fn deadline(draft: &mut Draft<'_>, counts: Counts) {
 fn is_stalled(steps: &[Step]) -> bool {
     let replaced: BTreeSet<&str> = steps
         .iter()
-        .filter(|s| s.action == Action::Recreate)
+        .filter(|s| matches!(s.action, Action::Recreate | Action::InPlace))
         .filter_map(|s| s.member.as_deref())
         .collect();
     let passes = |s: &Step| {
@@ -291,6 +311,8 @@ fn status(draft: &Draft<'_>, state: State, counts: Counts) -> EnsembleStatus {
         ledger,
         in_flight,
         let_go: draft.let_go.clone(),
+        lead: lead(draft),
+        switchover: draft.switchover.clone(),
         members: members(draft),
         plan: report(draft, state),
     };
@@ -325,6 +347,7 @@ fn summary(draft: &Draft<'_>, status: &EnsembleStatus, replicas: u32) -> Summary
         });
     Summary {
         ready: format!("{}/{replicas}", status.ready_replicas),
+        primary: primary(draft),
         updated: format!("{}/{replicas}", status.updated_replicas),
         step: if left == 0 {
             "-".into()
@@ -333,6 +356,32 @@ fn summary(draft: &Draft<'_>, status: &EnsembleStatus, replicas: u32) -> Summary
         },
         waiting: waiting.unwrap_or_else(|| "-".into()),
     }
+}
+
+/// Who leads now, else who was last seen to.
+fn lead(draft: &Draft<'_>) -> Option<Lead> {
+    match draft.snap.lead() {
+        engine::Lead::Equals => None,
+        engine::Lead::One { who, term } => Some(Lead {
+            member: names::pod(draft.snap.name(), *who),
+            term: *term,
+        }),
+        _ => draft.snap.ensemble.status.lead.clone(),
+    }
+}
+
+fn primary(draft: &Draft<'_>) -> String {
+    match draft.snap.lead() {
+        engine::Lead::Equals => String::new(),
+        engine::Lead::One { who, .. } => names::pod(draft.snap.name(), *who),
+        _ => "-".into(),
+    }
+}
+
+fn in_sync(draft: &Draft<'_>, ordinal: u32) -> Option<bool> {
+    let snap = draft.snap;
+    let runs = snap.roles().sighting(ordinal).is_some();
+    runs.then(|| snap.roles().in_sync(snap.name(), ordinal).is_ok())
 }
 
 fn members(draft: &Draft<'_>) -> Vec<MemberStatus> {
@@ -349,6 +398,8 @@ fn members(draft: &Draft<'_>) -> Vec<MemberStatus> {
     let row = |ordinal: u32| MemberStatus {
         name: names::pod(snap.name(), ordinal),
         presence: snap.presence(ordinal).word().into(),
+        role: engine::word(snap.roles(), ordinal, snap.presence(ordinal)),
+        in_sync: in_sync(draft, ordinal),
         node: snap
             .our_pod(ordinal)
             .map(|p| p.node.clone())

@@ -1,0 +1,214 @@
+//! Who tells the roles: the part of a spec that makes members more than equals.
+
+use crate::names;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How the roles of members are known, and how the lead is handed over. Exactly one of `patroni`
+/// and `labels`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Engine {
+    /// The container whose restart is a restart of the member; a change of another one moves no
+    /// leader. Default: the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub container: Option<String>,
+
+    /// PostgreSQL under Patroni, with Kubernetes as its store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patroni: Option<Patroni>,
+
+    /// Another agent already labels the pods with their roles. Ensemble can see who leads, and can
+    /// hand nothing over: `rollout.primary` must be Restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<RoleLabels>,
+
+    /// How far a replica may be behind and still count as in sync, in bytes of its log.
+    #[serde(default = "sixteen_mi")]
+    #[schemars(length(min = 1, max = 32), regex(pattern = r"^[0-9]+(Ki|Mi|Gi)?$"))]
+    pub max_lag: String,
+
+    /// How long a switchover may take before it is given up and the old primary stays.
+    #[serde(default = "sixty")]
+    #[schemars(range(min = 5, max = 3600))]
+    pub switchover_timeout_seconds: u32,
+
+    /// After how long without a leader and without a Ready member the members may be recreated on
+    /// their own claims, one at a time, so that a corrected template gets through.
+    #[serde(default = "sixty")]
+    #[schemars(range(min = 5, max = 86400))]
+    pub recover_after_seconds: u32,
+}
+
+/// PostgreSQL under Patroni.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Patroni {
+    /// The port of Patroni's REST API in each member.
+    #[serde(default = "patroni_port")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: u16,
+
+    /// The label by which Patroni tells roles (`kubernetes.role_label`).
+    #[serde(default = "role")]
+    #[schemars(length(min = 1, max = 253))]
+    pub role_label: String,
+
+    /// That label's value on the primary: `primary` since Patroni 4.0, `master` before.
+    #[serde(default = "primary")]
+    #[schemars(length(min = 1, max = 63))]
+    pub primary_value: String,
+
+    /// That label's value on replicas.
+    #[serde(default = "replica")]
+    #[schemars(length(min = 1, max = 63))]
+    pub replica_value: String,
+
+    /// Speak TLS with the REST API. The CA in the Secret's `ca.crt` is trusted; a client's
+    /// certificate is sent if it has `tls.crt` and `tls.key`.
+    #[serde(default)]
+    pub tls: bool,
+
+    /// A Secret in this namespace with `username` and `password` for the REST API, and what `tls`
+    /// needs. The controller may read no Secret by itself: grant it `get` on this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub secret_name: Option<String>,
+
+    /// PostgreSQL's parameters, kept in Patroni's dynamic configuration. What can be reloaded is
+    /// reloaded; what needs a restart restarts PostgreSQL member by member, in the order that the
+    /// change demands. Parameters that are not named here are left alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(length(max = 128), inner(length(max = 1024)))]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// Roles by a label that somebody else sets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleLabels {
+    /// The label's key.
+    #[schemars(length(min = 1, max = 253))]
+    pub key: String,
+    /// Its value on the primary.
+    #[serde(default = "primary")]
+    #[schemars(length(min = 1, max = 63))]
+    pub primary_value: String,
+    /// Its value on replicas.
+    #[serde(default = "replica")]
+    #[schemars(length(min = 1, max = 63))]
+    pub replica_value: String,
+}
+
+/// Which Services Ensemble keeps beside the headless one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Services {
+    /// NAME-primary, which leads to the primary.
+    #[serde(default = "yes")]
+    pub primary: bool,
+    /// NAME-replicas, which leads to the replicas.
+    #[serde(default = "yes")]
+    pub replicas: bool,
+}
+
+impl Default for Services {
+    fn default() -> Self {
+        Self {
+            primary: true,
+            replicas: true,
+        }
+    }
+}
+
+/// The label that tells roles: its key and its two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleLabel<'a> {
+    /// The key.
+    pub key: &'a str,
+    /// The value on the primary.
+    pub primary: &'a str,
+    /// The value on replicas.
+    pub replica: &'a str,
+}
+
+impl Engine {
+    /// The label that tells roles, whoever sets it.
+    pub fn role_label(&self) -> RoleLabel<'_> {
+        match (&self.patroni, &self.labels) {
+            (Some(p), _) => RoleLabel {
+                key: &p.role_label,
+                primary: &p.primary_value,
+                replica: &p.replica_value,
+            },
+            (None, Some(l)) => RoleLabel {
+                key: &l.key,
+                primary: &l.primary_value,
+                replica: &l.replica_value,
+            },
+            (None, None) => RoleLabel {
+                key: names::DEFAULT_ROLE_LABEL,
+                primary: "primary",
+                replica: "replica",
+            },
+        }
+    }
+
+    /// How far behind a replica may be, in bytes.
+    pub fn max_lag_bytes(&self) -> u64 {
+        let digits = self.max_lag.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let number: u64 = digits.parse().unwrap_or(16 << 20);
+        let factor = match &self.max_lag[digits.len()..] {
+            "Ki" => 1 << 10,
+            "Mi" => 1 << 20,
+            "Gi" => 1 << 30,
+            _ => 1,
+        };
+        number.saturating_mul(factor)
+    }
+}
+
+fn sixteen_mi() -> String {
+    "16Mi".into()
+}
+
+fn sixty() -> u32 {
+    60
+}
+
+fn patroni_port() -> u16 {
+    8008
+}
+
+fn role() -> String {
+    names::DEFAULT_ROLE_LABEL.into()
+}
+
+fn primary() -> String {
+    "primary".into()
+}
+
+fn replica() -> String {
+    "replica".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lag_is_read_in_bytes() {
+        let engine = |lag: &str| -> Engine {
+            serde_json::from_value(serde_json::json!({"patroni": {}, "maxLag": lag})).unwrap()
+        };
+        assert_eq!(engine("7").max_lag_bytes(), 7);
+        assert_eq!(engine("2Ki").max_lag_bytes(), 2048);
+        assert_eq!(engine("16Mi").max_lag_bytes(), 16 << 20);
+    }
+}

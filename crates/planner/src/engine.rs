@@ -1,0 +1,403 @@
+//! What engines say of members, and who leads by it.
+//!
+//! A [`Sighting`] is one member's answer, with the time before the question was sent, so that its
+//! age cannot be forgotten. [`Lead`] is judged from all of them. Unknown is not Follower.
+
+use crate::cast::Cast;
+use crate::presence::Presence;
+use crate::time::Time;
+use crate::view::PodView;
+use ensemble_api::names;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// An answer older than this counts as none.
+pub const FRESH_MS: i64 = 12_000;
+
+/// What a member plays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It leads: it says so itself, and holds the lock by its own word.
+    Leader,
+    /// It follows.
+    Follower,
+    /// It cannot be told.
+    Unknown(WhyUnknown),
+}
+
+/// Why a role cannot be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhyUnknown {
+    /// It was not asked yet, or not since its container started.
+    NotAsked,
+    /// It was asked too long ago.
+    Stale,
+    /// It did not answer, for that cause.
+    Unreachable(String),
+    /// It wants other credentials.
+    Unauthorised(String),
+    /// It is on its way up.
+    Starting,
+    /// It is on its way down, or leads without the lock.
+    Stopping,
+    /// Its answer cannot be read, for that cause.
+    Unreadable(String),
+    /// Somebody else answers at its address.
+    Stranger(String),
+}
+
+impl std::fmt::Display for WhyUnknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WhyUnknown::NotAsked => f.write_str("not asked yet"),
+            WhyUnknown::Stale => f.write_str("its last answer is too old"),
+            WhyUnknown::Unreachable(cause) => write!(f, "it does not answer: {cause}"),
+            WhyUnknown::Unauthorised(cause) => write!(f, "it refuses our credentials: {cause}"),
+            WhyUnknown::Starting => f.write_str("it is starting"),
+            WhyUnknown::Stopping => f.write_str("it is stopping"),
+            WhyUnknown::Unreadable(cause) => write!(f, "its answer cannot be read: {cause}"),
+            WhyUnknown::Stranger(who) => write!(f, "{who} answers at its address"),
+        }
+    }
+}
+
+/// How a replica is attached to the member that says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Whether it streams, rather than catching up.
+    pub streaming: bool,
+    /// Whether commits wait for it.
+    pub synchronous: bool,
+}
+
+/// Whether commits wait for a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// They do not.
+    #[default]
+    Off,
+    /// They do while one is there.
+    On,
+    /// They always do.
+    Strict,
+}
+
+/// What one member said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sighting {
+    /// By our clock, before the question was sent: the answer is at least as new.
+    pub asked: Time,
+    /// What it plays.
+    pub role: Role,
+    /// Which cluster it belongs to (PostgreSQL's system identifier), empty if unknown.
+    pub cluster: String,
+    /// The order of leaderships: PostgreSQL's timeline. 0 if unknown.
+    pub term: u64,
+    /// Who holds the lock, by this member's word: a member's name.
+    pub lock: Option<String>,
+    /// Who is attached to it, by member's name.
+    pub attached: BTreeMap<String, Stream>,
+    /// Those that commits wait for, by this member's word.
+    pub sync_standbys: BTreeSet<String>,
+    /// How far it is behind the leader, in bytes, if known.
+    pub lag: Option<u64>,
+    /// Whether it may lead at all (no `nofailover`).
+    pub electable: bool,
+    /// Whether commits wait for a replica; only a leader says so.
+    pub synchronous: Synchronous,
+    /// Whether high availability is paused.
+    pub paused: bool,
+    /// Whether a parameter waits for a restart.
+    pub pending_restart: bool,
+    /// When the engine in it was started, in the engine's own words: another word is another run.
+    pub started: String,
+    /// How often the engine looks at its cluster, in seconds; only a leader says so.
+    pub loop_wait: Option<u32>,
+    /// The dynamic parameters as stored; only a leader says so.
+    pub parameters: Option<BTreeMap<String, String>>,
+    /// The agent's version, for people.
+    pub version: String,
+}
+
+impl Sighting {
+    /// A member of which nothing is known but why.
+    pub fn unknown(asked: Time, why: WhyUnknown) -> Self {
+        Self {
+            asked,
+            role: Role::Unknown(why),
+            cluster: String::new(),
+            term: 0,
+            lock: None,
+            attached: BTreeMap::new(),
+            sync_standbys: BTreeSet::new(),
+            lag: None,
+            electable: true,
+            synchronous: Synchronous::Off,
+            paused: false,
+            pending_restart: false,
+            started: String::new(),
+            loop_wait: None,
+            parameters: None,
+            version: String::new(),
+        }
+    }
+}
+
+/// Who leads, as judged from all that was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lead {
+    /// There are no roles: members are equals.
+    Equals,
+    /// That member, at that term, backed by the lock.
+    One {
+        /// Its ordinal.
+        who: u32,
+        /// The term.
+        term: u64,
+    },
+    /// More than one says that it leads.
+    Contested(Vec<u32>),
+    /// All that run have answered, and nobody leads.
+    Nobody,
+    /// These run, nothing is known of them, and one of them may lead.
+    Unknown(Vec<u32>),
+}
+
+/// What is known of roles, from one snapshot.
+#[derive(Clone, Debug)]
+pub struct Roles {
+    /// Who leads.
+    pub lead: Lead,
+    sightings: BTreeMap<u32, Sighting>,
+    max_lag: u64,
+    by_labels: bool,
+}
+
+impl Roles {
+    /// Members are equals.
+    pub(crate) fn equals() -> Self {
+        Self {
+            lead: Lead::Equals,
+            sightings: BTreeMap::new(),
+            max_lag: 0,
+            by_labels: false,
+        }
+    }
+
+    /// Looks at what was said, and when.
+    pub(crate) fn of(cast: &Cast<'_>) -> Self {
+        let Some(engine) = &cast.ensemble.spec.engine else {
+            return Self::equals();
+        };
+        let by_labels = engine.labels.is_some();
+        let sightings: BTreeMap<u32, Sighting> = cast
+            .pod_ordinals()
+            .filter_map(|o| Some((o, cast.our_pod(o)?)))
+            .filter(|(o, _)| !cast.presence(*o).is_down())
+            .map(|(o, pod)| {
+                let said = if by_labels {
+                    by_label(cast, pod)
+                } else {
+                    heard(cast, pod)
+                };
+                (o, said)
+            })
+            .collect();
+        Self {
+            lead: judge(cast.name(), &sightings),
+            sightings,
+            max_lag: engine.max_lag_bytes(),
+            by_labels,
+        }
+    }
+
+    /// What that member said; nothing of one that is down or absent.
+    pub fn sighting(&self, ordinal: u32) -> Option<&Sighting> {
+        self.sightings.get(&ordinal)
+    }
+
+    /// The leader's ordinal, if there is one.
+    pub fn leader(&self) -> Option<u32> {
+        match self.lead {
+            Lead::One { who, .. } => Some(who),
+            _ => None,
+        }
+    }
+
+    /// What the leader said.
+    pub fn leader_says(&self) -> Option<&Sighting> {
+        self.sighting(self.leader()?)
+    }
+
+    /// Whether there are roles at all.
+    pub fn matter(&self) -> bool {
+        self.lead != Lead::Equals
+    }
+
+    /// Whether commits wait for replicas.
+    pub fn synchronous(&self) -> bool {
+        let leader = self.leader_says();
+        leader.is_some_and(|s| s.synchronous != Synchronous::Off)
+    }
+
+    /// Whether a member is as good as the leader would need it to be: the leader itself, or a
+    /// replica that the leader sees streaming, at its term, within the limit. Else why not.
+    pub fn in_sync(&self, ensemble: &str, ordinal: u32) -> Result<(), String> {
+        if !self.matter() || crate::mutants::is_off("ready-is-not-in-sync") {
+            return Ok(());
+        }
+        let Lead::One { who, term } = self.lead else {
+            return Err("no leader is known".into());
+        };
+        if who == ordinal {
+            return Ok(());
+        }
+        let Some(own) = self.sighting(ordinal) else {
+            return Err("it does not run".into());
+        };
+        match &own.role {
+            Role::Follower => {}
+            Role::Leader => return Err("it claims the lead".into()),
+            Role::Unknown(why) => return Err(why.to_string()),
+        }
+        if self.by_labels {
+            return Ok(());
+        }
+        let name = names::pod(ensemble, ordinal);
+        let attached = self.leader_says().and_then(|l| l.attached.get(&name));
+        if !attached.is_some_and(|s| s.streaming) {
+            let leader = names::pod(ensemble, who);
+            return Err(format!("{leader} does not see it streaming"));
+        }
+        if own.term != term && !crate::mutants::is_off("sync-at-its-term") {
+            return Err(format!("it is at term {} of {term}", own.term));
+        }
+        match own.lag {
+            Some(lag) if lag > self.max_lag => {
+                Err(format!("{lag} bytes behind, at most {} allowed", self.max_lag))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a replica could take over now; else why not.
+    pub fn may_succeed(&self, ensemble: &str, ordinal: u32) -> Result<(), String> {
+        self.in_sync(ensemble, ordinal)?;
+        let own = self.sighting(ordinal).ok_or("it does not run")?;
+        if !own.electable {
+            return Err("it may not lead (nofailover)".into());
+        }
+        let name = names::pod(ensemble, ordinal);
+        let named = self
+            .leader_says()
+            .is_some_and(|l| l.sync_standbys.contains(&name));
+        if self.synchronous() && !named && !crate::mutants::is_off("sync-standby-named") {
+            return Err("it is not the synchronous standby".into());
+        }
+        Ok(())
+    }
+
+    /// Whether high availability is paused, by the leader's word.
+    pub fn paused(&self) -> bool {
+        self.sightings.values().any(|s| s.paused)
+    }
+}
+
+/// What a member said, if it is fresh and of this run of its container.
+fn heard(cast: &Cast<'_>, pod: &PodView) -> Sighting {
+    let uid = &pod.meta.pin.uid;
+    let Some(said) = cast.memory.sightings.get(uid) else {
+        return Sighting::unknown(Time(0), WhyUnknown::NotAsked);
+    };
+    let run = cast.memory.runs.get(uid);
+    let before_this_run = run.is_some_and(|run| said.asked < run.since);
+    if before_this_run && !crate::mutants::is_off("sighting-of-this-run") {
+        return Sighting::unknown(said.asked, WhyUnknown::NotAsked);
+    }
+    if said.asked.plus_ms(FRESH_MS) < cast.now && !crate::mutants::is_off("sighting-fresh") {
+        return Sighting::unknown(said.asked, WhyUnknown::Stale);
+    }
+    said.clone()
+}
+
+/// What the label says that another agent sets.
+fn by_label(cast: &Cast<'_>, pod: &PodView) -> Sighting {
+    let mut said = Sighting::unknown(cast.now, WhyUnknown::NotAsked);
+    let Some(engine) = &cast.ensemble.spec.engine else {
+        return said;
+    };
+    let label = engine.role_label();
+    said.role = match pod.meta.label(label.key) {
+        value if value == label.primary => Role::Leader,
+        value if value == label.replica => Role::Follower,
+        "" => Role::Unknown(WhyUnknown::NotAsked),
+        other => Role::Unknown(WhyUnknown::Unreadable(format!(
+            "label {} is {other:?}",
+            label.key
+        ))),
+    };
+    said
+}
+
+fn judge(ensemble: &str, sightings: &BTreeMap<u32, Sighting>) -> Lead {
+    let claims: Vec<u32> = sightings
+        .iter()
+        .filter(|(_, s)| s.role == Role::Leader)
+        .map(|(o, _)| *o)
+        .collect();
+    let unknown: Vec<u32> = sightings
+        .iter()
+        .filter(|(_, s)| matches!(s.role, Role::Unknown(_)))
+        .map(|(o, _)| *o)
+        .collect();
+    match claims.as_slice() {
+        [] if unknown.is_empty() => Lead::Nobody,
+        [] => Lead::Unknown(unknown),
+        [one] => {
+            let name = names::pod(ensemble, *one);
+            let denies = |s: &Sighting| s.lock.as_ref().is_some_and(|l| *l != name);
+            let denying = sightings.iter().filter(|(_, s)| denies(s)).map(|(o, _)| *o);
+            let mut doubtful: Vec<u32> = denying.collect();
+            if doubtful.is_empty() || crate::mutants::is_off("leader-backed") {
+                return Lead::One {
+                    who: *one,
+                    term: sightings[one].term,
+                };
+            }
+            doubtful.push(*one);
+            Lead::Unknown(doubtful)
+        }
+        _ if crate::mutants::is_off("lead-contested") => Lead::One {
+            who: claims[0],
+            term: sightings[&claims[0]].term,
+        },
+        _ => Lead::Contested(claims),
+    }
+}
+
+/// What came of asking an engine for something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It took it; whether it came about is seen by looking.
+    Taken(String),
+    /// It refused: nothing was done. Its own words.
+    Refused(String),
+    /// It wants other credentials, or the Secret cannot be read.
+    Unauthorised(String),
+    /// Nobody knows whether it was done.
+    Unknown(String),
+}
+
+/// The word for a member's role in a status.
+pub fn word(roles: &Roles, ordinal: u32, presence: Presence) -> String {
+    if !roles.matter() || matches!(presence, Presence::Absent) {
+        return String::new();
+    }
+    match roles.sighting(ordinal).map(|s| &s.role) {
+        Some(Role::Leader) if roles.leader() == Some(ordinal) => "Primary",
+        Some(Role::Leader) => "Claims",
+        Some(Role::Follower) => "Replica",
+        Some(Role::Unknown(_)) => "Unknown",
+        None => "",
+    }
+    .into()
+}
