@@ -238,7 +238,9 @@ impl<'s> Draft<'s> {
     pub fn hand_over_to_best(&mut self, cause: &str, request: &str, will_do: impl Fn(u32) -> bool) {
         let snap = self.snap;
         let leader = snap.roles().leader();
-        let others: Vec<u32> = (0..snap.replicas()).filter(|o| Some(*o) != leader).collect();
+        let others: Vec<u32> = (0..snap.replicas())
+            .filter(|o| Some(*o) != leader)
+            .collect();
         let mut heirs: Vec<u32> = others
             .iter()
             .copied()

@@ -4,7 +4,8 @@ use crate::translate;
 use crate::world::World;
 use ensemble_api::{Report, labels};
 use ensemble_conductor::{
-    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, Kind, Nodes, Outcome, Output, Time, WATCHED,
+    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, Kind, Nodes, Outcome,
+    Output, Time, WATCHED,
 };
 use ensemble_planner::view::NodeView;
 use simkube::{EventType, WatchId, WatchOptions};
@@ -29,6 +30,8 @@ pub struct Process {
     pub wake: Option<Time>,
     /// It sees nothing new before that.
     pub blind_until: Option<Time>,
+    /// It sees nothing new of pods before that.
+    pub blind_to_pods_until: Option<Time>,
     /// It does nothing before that.
     pub asleep_until: Option<Time>,
     /// What its newest plan says.
@@ -52,6 +55,7 @@ impl Process {
             asks: VecDeque::new(),
             wake: None,
             blind_until: None,
+            blind_to_pods_until: None,
             asleep_until: None,
             report: None,
             happenings: Vec::new(),
@@ -155,6 +159,7 @@ impl Process {
             return;
         }
         self.asleep_until = None;
+        self.blind_to_pods_until = self.blind_to_pods_until.filter(|until| *until > now);
         if self.blind_until.is_none_or(|until| until <= now) {
             self.blind_until = None;
             self.see(world);
@@ -178,9 +183,17 @@ impl Process {
         }
     }
 
+    /// Whether it does not see all that is new.
+    pub fn is_blind(&self) -> bool {
+        self.blind_until.is_some() || self.blind_to_pods_until.is_some()
+    }
+
     fn see(&mut self, world: &mut World) {
         let watches: Vec<(Kind, WatchId)> = self.watches.iter().map(|(k, w)| (*k, *w)).collect();
         for (kind, watch) in watches {
+            if kind == Kind::Pod && self.blind_to_pods_until.is_some() {
+                continue;
+            }
             for event in world.cluster.poll(watch) {
                 match event.kind {
                     EventType::Error => {

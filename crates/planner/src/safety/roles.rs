@@ -35,9 +35,18 @@ impl HandOver {
     pub fn propose(self, cast: &Cast<'_>, cause: &str, request: &str, tries: u32) -> Switchover {
         let engine = cast.ensemble.spec.engine.as_ref();
         let seconds = engine.map_or(60, |e| e.switchover_timeout_seconds);
-        let text = format!("{}/{}/{}/{}", cast.ensemble.uid(), self.term, self.to.uid, cast.now.0);
+        let text = format!(
+            "{}/{}/{}/{}",
+            cast.ensemble.uid(),
+            self.term,
+            self.to.uid,
+            cast.now.0
+        );
         Switchover {
-            id: format!("s-{:08x}", crate::revision::fnv64(text.as_bytes()) & 0xffff_ffff),
+            id: format!(
+                "s-{:08x}",
+                crate::revision::fnv64(text.as_bytes()) & 0xffff_ffff
+            ),
             from: self.from.name,
             from_uid: self.from.uid,
             to: self.to.name,
@@ -56,9 +65,7 @@ impl HandOver {
 
     /// Whether it is the one that was written down: the same pods, the same term.
     pub(super) fn is(&self, stored: &Switchover) -> bool {
-        self.from.uid == stored.from_uid
-            && self.to.uid == stored.to_uid
-            && self.term == stored.term
+        self.from.uid == stored.from_uid && self.to.uid == stored.to_uid && self.term == stored.term
     }
 
     pub(super) fn warrant(self, stored: &Switchover) -> SwitchWarrant {
@@ -276,10 +283,7 @@ impl Safety<'_> {
     /// Nobody has led and nobody was Ready for long: members may be recreated on their own claims,
     /// so that a corrected template gets through.
     pub(super) fn in_recovery(&self) -> bool {
-        self.in_flight.is_empty()
-            && self
-                .in_recovery_at()
-                .is_some_and(|at| at <= self.snap.now)
+        self.in_flight.is_empty() && self.in_recovery_at().is_some_and(|at| at <= self.snap.now)
     }
 
     /// When [`Safety::in_recovery`] will hold by time alone.

@@ -109,7 +109,12 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
     let first = snap.ensemble.spec.rollout.order == Order::PrimaryFirst;
     if turn.replicas_left > 0 && !first {
         // Replicas on their way count until they are back.
-        draft.step(action(turn.method), Some(member), &turn.cause, StepState::Idle);
+        draft.step(
+            action(turn.method),
+            Some(member),
+            &turn.cause,
+            StepState::Idle,
+        );
         return false;
     }
     if asked == PrimaryTurn::Supervised && !is_approved(draft) {
@@ -126,7 +131,12 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
         })
         .collect();
     draft.hand_over_to_best(&turn.cause, "", |o| current.contains(&o));
-    draft.step(action(turn.method), Some(member), &turn.cause, StepState::Idle);
+    draft.step(
+        action(turn.method),
+        Some(member),
+        &turn.cause,
+        StepState::Idle,
+    );
     false
 }
 
