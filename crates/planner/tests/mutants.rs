@@ -72,6 +72,11 @@ const CASES: &[Case] = &[
             .insert("n0".into(), Time(NOW));
         granted(world.prepared("2")).is_empty()
     }),
+    ("wait-for-terminating", || {
+        let mut world = World::settled(3);
+        world.prepared("2").leaving(2, 1);
+        granted(&world).is_empty()
+    }),
     ("budget-counts-grants", || {
         let mut world = World::settled(3);
         granted(world.prepared("2")).len() <= 1
