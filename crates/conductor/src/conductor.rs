@@ -304,7 +304,13 @@ impl Conductor {
         }
     }
 
-    pub(crate) fn send(&mut self, key: Key, purpose: Purpose, call: ApiCall, out: &mut Vec<Output>) {
+    pub(crate) fn send(
+        &mut self,
+        key: Key,
+        purpose: Purpose,
+        call: ApiCall,
+        out: &mut Vec<Output>,
+    ) {
         if !self.busy.insert(key.clone()) {
             return;
         }
@@ -406,7 +412,14 @@ impl Conductor {
         )
     }
 
-    pub(crate) fn cancel(&mut self, now: Time, uid: &str, member: &str, reason: Reason, message: String) {
+    pub(crate) fn cancel(
+        &mut self,
+        now: Time,
+        uid: &str,
+        member: &str,
+        reason: Reason,
+        message: String,
+    ) {
         self.memory().cancelled.insert(uid.to_owned());
         self.fail(now, (Kind::Pod, member.to_owned()), reason, message);
     }
@@ -481,6 +494,13 @@ impl Conductor {
         let gone = error.code == 404;
         match purpose {
             Purpose::Create if reason == Reason::NameTaken => self.name_taken(now, key),
+            Purpose::Patch
+                if reason == Reason::Conflict && self.world.snap.memory.taken.contains_key(&key) =>
+            {
+                // Our watch does not show it: it is read again before the next try.
+                self.memory().taken.remove(&key);
+                self.name_taken(now, key);
+            }
             Purpose::Look if gone => drop(self.memory().taken.remove(&key)),
             Purpose::Check { revision } if error.code < 500 && error.code != 429 => {
                 let before = self.world.snap.memory.checks.get(&revision);

@@ -220,7 +220,7 @@ fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Bro
     }
     let out: Vec<String> = target
         .others()
-        .filter(|name| !model.in_sync(name) && model.streamed_at(name) + LOOK_MS < target.at)
+        .filter(|name| !model.in_sync(name) && model.synced_at(name) + LOOK_MS < target.at)
         .collect();
     let counts = usize::from(ordinal(&target.name).is_some_and(|o| o < target.replicas));
     if out.len() + counts > target.budget && model.is_up(&target.uid) {
@@ -247,7 +247,7 @@ fn leader_is_left_alone(model: &Patroni, target: &Target) -> Result<(), Broken> 
 /// Only somebody who streams from the leader may take over; in synchronous mode only the one that
 /// commits wait for.
 fn successor(model: &Patroni, name: &str, now: u64) -> Result<(), Broken> {
-    let streams = model.in_sync(name) || model.streamed_at(name) + LOOK_MS >= now;
+    let streams = model.in_sync(name) || model.synced_at(name) + LOOK_MS >= now;
     let named = model.sync_standby() == Some(name) || model.named_at(name) + LOOK_MS >= now;
     if !streams {
         let seen = format!("{name} is to lead and does not stream; {}", model.describe());
@@ -267,7 +267,8 @@ fn lead_is_honest(model: &Patroni, before: &Value, after: &Value) -> Result<(), 
         return Ok(());
     };
     let led = model.led_at(name).unwrap_or(0);
-    if led + LED_MS >= model.now() {
+    // One that lies is believed while nobody else can be heard: a switchover's moment.
+    if led + LED_MS >= model.now() || model.lies() {
         return Ok(());
     }
     broken("status-lead-is-honest", format!("{name} is said to lead; {}", model.describe()))

@@ -1,12 +1,15 @@
 //! One file a command; those that need no cluster and few lines are here.
 
 pub mod apply;
+pub mod ask;
 pub mod controller;
 pub mod demo;
 pub mod explore;
 pub mod history;
 pub mod install;
 pub mod pause;
+pub mod plan;
+pub mod simulate;
 pub mod status;
 pub mod undo;
 pub mod uninstall;

@@ -20,6 +20,11 @@ impl Patroni {
     /// Lets time pass: the leader takes writes, its replicas get them.
     pub(super) fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
+        for (name, member) in &self.members {
+            if member.run.as_ref().is_some_and(|r| r.streams_since.is_some()) {
+                self.last_streamed.insert(name.clone(), self.now);
+            }
+        }
         let Some(name) = self.leader().map(str::to_owned) else {
             return;
         };
@@ -75,11 +80,8 @@ impl Patroni {
     }
 
     pub(super) fn no_streams(&mut self) {
-        let now = self.now;
         for run in self.members.values_mut().filter_map(|m| m.run.as_mut()) {
-            if run.streams_since.take().is_some() {
-                run.streamed_at = now;
-            }
+            run.streams_since = None;
             run.attach_at = None;
         }
     }
@@ -155,8 +157,8 @@ impl Patroni {
         for run in self.members.values_mut().filter_map(|m| m.run.as_mut()) {
             run.reachable = api.reachable(&run.node);
             let cut = leader.as_ref().is_none_or(|l| !api.connected(l, &run.node));
-            if cut && run.streams_since.take().is_some() {
-                run.streamed_at = now;
+            if cut {
+                run.streams_since = None;
             }
         }
         self.troubles.retain(|_, until| *until > now);

@@ -63,8 +63,6 @@ pub(crate) struct Run {
     streams_since: Option<u64>,
     /// As a replica: when it tries to attach.
     attach_at: Option<u64>,
-    /// As a replica: when it last streamed.
-    streamed_at: u64,
     /// The label that it wants on its pod, and the one that it wrote.
     label: Option<&'static str>,
     written: Option<&'static str>,
@@ -137,6 +135,8 @@ pub struct Patroni {
     /// Who led when last.
     last_led: BTreeMap<String, u64>,
     last_leader: Option<(String, String)>,
+    /// Who last streamed when.
+    last_streamed: BTreeMap<String, u64>,
     /// Who was last the synchronous standby when.
     last_named: BTreeMap<String, u64>,
     starts: u64,
@@ -165,6 +165,7 @@ impl Patroni {
             changes: Vec::new(),
             last_led: BTreeMap::new(),
             last_leader: None,
+            last_streamed: BTreeMap::new(),
             last_named: BTreeMap::new(),
             starts: 0,
             version: 0,
@@ -218,11 +219,15 @@ impl Patroni {
         self.leader() == Some(name) || streams && self.leader().is_some()
     }
 
-    /// When a replica last streamed from the leader; now, if it does.
-    pub fn streamed_at(&self, name: &str) -> u64 {
-        let Some(run) = self.run(name) else { return 0 };
-        let streams = run.streams_since.is_some();
-        if streams { self.now } else { run.streamed_at }
+    /// When a member last led or streamed from the leader.
+    pub fn synced_at(&self, name: &str) -> u64 {
+        let of = |times: &BTreeMap<String, u64>| times.get(name).copied().unwrap_or(0);
+        of(&self.last_streamed).max(of(&self.last_led))
+    }
+
+    /// Whether a liar's word may be about.
+    pub fn lies(&self) -> bool {
+        self.is(Trouble::Lies)
     }
 
     /// Whom commits wait for.
@@ -309,7 +314,6 @@ impl Patroni {
             next_loop: u64::MAX,
             streams_since: None,
             attach_at: None,
-            streamed_at: 0,
             label: None,
             written: None,
             reachable: true,
