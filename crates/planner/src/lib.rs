@@ -9,6 +9,7 @@ pub mod claims;
 pub mod evidence;
 pub mod ledger;
 pub mod memory;
+pub mod pace;
 pub mod plan;
 pub mod presence;
 pub mod render;

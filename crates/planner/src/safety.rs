@@ -440,6 +440,11 @@ pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
     pod.is_some_and(|p| p.meta.pin.uid == intent.uid && !p.meta.deleting)
 }
 
+/// Whether a later leadership has written the status: whatever our Lease says, we are not the one.
+pub fn superseded(snap: &Snapshot) -> bool {
+    snap.ensemble.status.epoch > snap.epoch && !crate::mutants::is_off("superseded-stands-down")
+}
+
 /// Looks again, on a view that was read after the intent was stored.
 pub fn confirm(fresh: &Snapshot, intent: &Intent) -> Result<Warrant, Refusal> {
     let stored = fresh.ensemble.status.in_flight.contains(intent);
