@@ -228,13 +228,14 @@ impl Desk {
     pub fn carry_out(&mut self, id: CallId, call: &ApiCall) {
         self.done.push(words(call));
         let outcome = self.perform(call);
+        let done = matches!(outcome, Outcome::Done(_));
         self.tell(Input::Done(id, outcome));
         let key = (call.kind(), call.name().to_owned());
         let shown = !matches!(
             call.verb(),
             Verb::Get | Verb::List | Verb::Create { dry_run: true }
         );
-        if shown && self.objects.contains_key(&key) {
+        if done && shown && self.objects.contains_key(&key) {
             self.show(key.0, &key.1);
         }
     }
