@@ -6,6 +6,8 @@ mod adoption;
 mod chaos;
 mod claims;
 mod create;
+mod definitions;
+mod disaster;
 mod disruption;
 mod names;
 mod plan;
