@@ -37,8 +37,7 @@ pub fn orders(replicas: u32) -> Value {
             "replicas": replicas,
             "template": {"spec": {"containers": [{"name": "db", "image": "db:1"}]}},
             "claims": [{"name": "data", "spec": {}}],
-            "rollout": {"method": "Recreate"},
-            "rollout": {"prePull": "Skip"},
+            "rollout": {"prePull": "Skip", "method": "Recreate"},
         },
     })
 }
