@@ -35,6 +35,14 @@ test-api: testbed
 	$(CARGO) test $(LOCKED) --package ensemble-apitests --features api -- --test-threads=4
 	ENSEMBLE_KUBERNETES=oldest $(CARGO) test $(LOCKED) --package ensemble-apitests --features api -- --test-threads=4
 
+# simkube and a real API server, asked the same at random. ENSEMBLE_FIDELITY_SEED says where to begin.
+OPS ?= 3000
+.PHONY: fidelity
+fidelity: testbed ## compare simkube with a real API server over OPS random calls
+	$(TESTBED) build --profile control-plane --version current
+	ENSEMBLE_FIDELITY_OPS=$(OPS) $(CARGO) test $(LOCKED) --package ensemble-apitests --features api \
+		fidelity -- --nocapture
+
 # The testbed is taken down however the tests end; their verdict is the target's.
 e2e: image
 	trap '$(TESTBED) down' EXIT; \

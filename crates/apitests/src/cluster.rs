@@ -13,16 +13,33 @@ pub async fn cluster() -> Result<&'static ControlPlane> {
     CLUSTER.get_or_try_init(start).await
 }
 
-/// Starts a cluster with the definitions in it.
-pub async fn start() -> Result<ControlPlane> {
+/// Starts an API server and its store, with nobody who acts by himself.
+pub async fn bare() -> Result<ControlPlane> {
+    let mut options = Options {
+        version: version(),
+        bare: true,
+        ..Options::default()
+    };
+    // What an API server says if nobody told it otherwise.
+    options.timers.evict_after_seconds = 300;
+    ControlPlane::start(options)
+        .await
+        .context("start the API server")
+}
+
+fn version() -> Version {
     let oldest = std::env::var("ENSEMBLE_KUBERNETES").is_ok_and(|v| v == "oldest");
-    let version = if oldest {
+    if oldest {
         Version::Oldest
     } else {
         Version::Current
-    };
+    }
+}
+
+/// Starts a cluster with the definitions in it.
+pub async fn start() -> Result<ControlPlane> {
     let options = Options {
-        version,
+        version: version(),
         fake_nodes: 3,
         ..Options::default()
     };

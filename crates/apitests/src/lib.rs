@@ -1,6 +1,7 @@
 //! A cluster, controllers in it, and words for what a test does and expects.
 
-mod cluster;
+pub mod cluster;
+pub mod real;
 mod stage;
 
 pub use cluster::cluster;

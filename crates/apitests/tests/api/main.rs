@@ -7,6 +7,7 @@ mod chaos;
 mod claims;
 mod create;
 mod disruption;
+mod fidelity;
 mod names;
 mod plan;
 mod quiet;
