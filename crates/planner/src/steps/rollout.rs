@@ -164,6 +164,7 @@ fn outdated(draft: &Draft<'_>) -> Vec<u32> {
             }
         }
         Presence::Unhealthy | Presence::Starting | Presence::Unreachable => 2,
+        _ if roles.in_sync(snap.name(), ordinal).is_err() => 2,
         _ => 3,
     };
     let lag = |ordinal: u32| roles.sighting(ordinal).and_then(|s| s.lag).unwrap_or(0);
