@@ -42,6 +42,14 @@ bench-memory: testbed ## memory of the controller with 500 ensembles and 5,000 p
 	ENSEMBLE_BIN=$(abspath $(TARGET_DIR))/release/ensemble \
 		$(CARGO) run $(LOCKED) --package ensemble-apitests --example memory -- $(BENCH)
 
+# simkube and a real API server, asked the same at random. ENSEMBLE_FIDELITY_SEED says where to begin.
+OPS ?= 3000
+.PHONY: fidelity
+fidelity: testbed ## compare simkube with a real API server over OPS random calls
+	$(TESTBED) build --profile control-plane --version current
+	ENSEMBLE_FIDELITY_OPS=$(OPS) $(CARGO) test $(LOCKED) --package ensemble-apitests --features api \
+		fidelity -- --nocapture
+
 # The testbed is taken down however the tests end; their verdict is the target's.
 e2e: image
 	trap '$(TESTBED) down' EXIT; \

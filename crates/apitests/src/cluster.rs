@@ -13,16 +13,33 @@ pub async fn cluster() -> Result<&'static ControlPlane> {
     CLUSTER.get_or_try_init(|| start(1)).await
 }
 
-/// Starts a cluster of that many API servers, with the definitions in it.
-pub async fn start(api_servers: usize) -> Result<ControlPlane> {
+/// Starts an API server and its store, with nobody who acts by himself.
+pub async fn bare() -> Result<ControlPlane> {
+    let mut options = Options {
+        version: version(),
+        bare: true,
+        ..Options::default()
+    };
+    // What an API server says if nobody told it otherwise.
+    options.timers.evict_after_seconds = 300;
+    ControlPlane::start(options)
+        .await
+        .context("start the API server")
+}
+
+fn version() -> Version {
     let oldest = std::env::var("ENSEMBLE_KUBERNETES").is_ok_and(|v| v == "oldest");
-    let version = if oldest {
+    if oldest {
         Version::Oldest
     } else {
         Version::Current
-    };
+    }
+}
+
+/// Starts a cluster of that many API servers, with the definitions in it.
+pub async fn start(api_servers: usize) -> Result<ControlPlane> {
     let options = Options {
-        version,
+        version: version(),
         fake_nodes: 3,
         api_servers,
         ..Options::default()

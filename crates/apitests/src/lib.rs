@@ -1,7 +1,8 @@
 //! A cluster, controllers in it, and words for what a test does and expects.
 
-mod cluster;
+pub mod cluster;
 mod process;
+pub mod real;
 mod stage;
 
 pub use cluster::{cluster, install_crds};

@@ -30,6 +30,8 @@ pub struct Options {
     pub fake_nodes: usize,
     /// How soon nodes count as lost.
     pub timers: NodeTimers,
+    /// API server and etcd alone: no controller does anything by itself.
+    pub bare: bool,
 }
 
 impl Default for Options {
@@ -39,6 +41,7 @@ impl Default for Options {
             api_servers: 1,
             fake_nodes: 0,
             timers: NodeTimers::SHORT,
+            bare: false,
         }
     }
 }
@@ -85,6 +88,7 @@ impl ControlPlane {
             etcd_ports: (numbers[0], numbers[1]),
             namespace: None,
             timers: options.timers,
+            bare: options.bare,
         };
         let control_plane = ControlPlane {
             plane,
@@ -107,6 +111,9 @@ impl ControlPlane {
         }
         for index in 0..self.plane.api_ports.len() {
             self.wait_for_api_server(index).await?;
+        }
+        if self.plane.bare {
+            return Ok(());
         }
         self.start_component(Component::ControllerManager)?;
         if with_scheduler {

@@ -236,6 +236,7 @@ fn options(
         api_servers,
         fake_nodes,
         timers,
+        bare: false,
     }
 }
 

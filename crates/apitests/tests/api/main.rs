@@ -9,6 +9,7 @@ mod create;
 mod definitions;
 mod disaster;
 mod disruption;
+mod fidelity;
 mod names;
 mod plan;
 mod quiet;
