@@ -466,6 +466,13 @@ impl Conductor {
         let gone = error.code == 404;
         match purpose {
             Purpose::Create if reason == Reason::NameTaken => self.name_taken(now, key),
+            Purpose::Patch
+                if reason == Reason::Conflict && self.world.snap.memory.taken.contains_key(&key) =>
+            {
+                // Our watch does not show it: it is read again before the next try.
+                self.memory().taken.remove(&key);
+                self.name_taken(now, key);
+            }
             Purpose::Look if gone => drop(self.memory().taken.remove(&key)),
             Purpose::Check { revision } if error.code < 500 && error.code != 429 => {
                 let before = self.world.snap.memory.checks.get(&revision);

@@ -105,6 +105,7 @@ pub(crate) enum EnginePurpose {
     Observe { uid: String },
     Switch { id: String },
     Restart { member: String },
+    Nudge,
     Tell,
 }
 
@@ -238,8 +239,12 @@ impl Conductor {
                 continue;
             };
             self.engines.told.insert(key, now);
+            let purpose = match ask {
+                Ask::Nudge => EnginePurpose::Nudge,
+                _ => EnginePurpose::Tell,
+            };
             let call = self.engine_call(now, &pod, ask);
-            self.ask(EnginePurpose::Tell, call, out);
+            self.ask(purpose, call, out);
         }
     }
 
@@ -302,7 +307,9 @@ impl Conductor {
                 self.busy.remove(&key);
                 self.replied(now, key, reply);
             }
-            (EnginePurpose::Tell, EngineOutcome::Replied(reply)) => {
+            // A nudge only hastens: one that was lost is no failure, and nobody would clear it.
+            (EnginePurpose::Nudge, EngineOutcome::Replied(Reply::Unknown(_) | Reply::Refused(_))) => {}
+            (EnginePurpose::Nudge | EnginePurpose::Tell, EngineOutcome::Replied(reply)) => {
                 let key = (Kind::Ensemble, "engine".to_owned());
                 self.replied(now, key, reply);
             }

@@ -1,9 +1,13 @@
 //! The demo: a script in acts, played on the real conductor a piece at a time, so that whoever
 //! watches decides how fast time passes.
 
+use crate::desk::Desk;
 use crate::invariants::{Broken, Checker};
+use crate::patroni;
 use crate::process::{Process, now};
-use crate::scenario::{self, Line, create, image, ready, replicas, waits_for};
+use crate::role_rules::RoleRules;
+use crate::roles::{found, settled};
+use crate::scenario::{self, Line, image, replicas, waits_for};
 use crate::translate;
 use crate::world::{self, World};
 use ensemble_api::Reason;
@@ -18,6 +22,8 @@ const CALL_MS: u64 = 5;
 const PIECE_MS: u64 = 1000;
 /// The node that dies.
 const VICTIM: &str = "node-b";
+/// The act in which it does.
+const NODE_DIES: &str = "a node dies";
 
 /// Something to see, from beginning to end.
 pub struct Act {
@@ -28,7 +34,10 @@ pub struct Act {
     lines: &'static [Line],
 }
 
-const SETTLED: Line = Line::Until("all members serve, at the newest template", ready);
+const SETTLED: Line = Line::Until(
+    "all members serve, at the newest template, and follow the leader",
+    settled,
+);
 /// Time to look at it.
 const LOOK: Line = Line::Pass(20);
 
@@ -36,16 +45,16 @@ const LOOK: Line = Line::Pass(20);
 pub const ACTS: &[Act] = &[
     Act {
         title: "create",
-        look: "Three members with two volumes each, on three nodes in three zones.",
+        look: "PostgreSQL with three members: one leads, two follow, one of them synchronously.",
         lines: &[
-            Line::Do("kubectl apply -f orders.yaml", |w| create(w, json!({}))),
+            Line::Do("kubectl apply -f orders.yaml", |w| found(w, true, json!({}))),
             SETTLED,
             LOOK,
         ],
     },
     Act {
         title: "upgrade",
-        look: "A new image: it is pulled ahead, then one member at a time is replaced.",
+        look: "A new image, pulled ahead: replicas first, then the lead is handed over, the old primary last.",
         lines: &[
             Line::Do("the image becomes db:2", |w| image(w, "2")),
             SETTLED,
@@ -73,8 +82,8 @@ pub const ACTS: &[Act] = &[
         ],
     },
     Act {
-        title: "a node dies",
-        look: "Its member may still be writing, so nobody takes its place until it is known to be down.",
+        title: NODE_DIES,
+        look: "PostgreSQL sees to its lead itself; nobody takes the member's place, for it may still be writing.",
         lines: &[
             Line::Do("node-b loses its power", |w| w.cluster.kill_node(VICTIM)),
             Line::Until("a member does not serve", member_lost),
@@ -136,8 +145,14 @@ pub struct Summary {
     pub virtual_ms: u64,
     /// How many calls the controller made.
     pub calls: u32,
-    /// How many pods it told to end.
+    /// How many members it disrupted: told to end, or changed in place.
     pub disruptions: u32,
+    /// How often the leader changed.
+    pub leader_changes: u32,
+    /// The longest time between two acknowledged writes, before the node dies.
+    pub longest_pause_ms: u64,
+    /// How many acknowledged writes were lost.
+    pub writes_lost: u64,
     /// The fewest members that served at once, after all had.
     pub fewest_ready: Option<u32>,
     /// The lowest number of further losses that status said could be borne, after the first act.
@@ -151,6 +166,8 @@ pub struct Demo {
     world: World,
     controller: Process,
     checker: Checker,
+    roles: RoleRules,
+    desk: Desk,
     began: u64,
     act: usize,
     /// 0 before the act opens, then one more than the line.
@@ -158,6 +175,7 @@ pub struct Demo {
     line_began: u64,
     calls: u32,
     lowest_tolerance: Option<u32>,
+    longest_pause_ms: u64,
 }
 
 impl Default for Demo {
@@ -176,12 +194,15 @@ impl Demo {
             world,
             controller,
             checker: Checker::default(),
+            roles: RoleRules::default(),
+            desk: Desk::default(),
             began,
             act: 0,
             at: 0,
             line_began: began,
             calls: 0,
             lowest_tolerance: None,
+            longest_pause_ms: 0,
         }
     }
 
@@ -203,10 +224,14 @@ impl Demo {
 
     /// What it has come to so far.
     pub fn summary(&self) -> Summary {
+        let changes = patroni::of(&self.world).map_or(&[][..], |m| m.changes());
         Summary {
+            leader_changes: u32::try_from(changes.len().saturating_sub(1)).unwrap_or(0),
+            longest_pause_ms: self.longest_pause_ms,
+            writes_lost: changes.iter().map(|c| c.lost).sum(),
             virtual_ms: self.now_ms() - self.began,
             calls: self.calls,
-            disruptions: self.checker.disruptions,
+            disruptions: self.checker.disruptions + self.roles.in_place,
             fewest_ready: self.checker.fewest_ready,
             lowest_tolerance: self.lowest_tolerance,
             checks: self.checker.checks,
@@ -258,7 +283,7 @@ impl Demo {
             Line::Pass(seconds) if passed >= seconds * 1000 => {
                 return Ok(self.turn_page(Moment::Later));
             }
-            Line::Until(..) | Line::Pass(_) => {}
+            Line::Until(..) | Line::Repeat(..) | Line::Pass(_) => {}
         }
         self.piece()?;
         Ok(Moment::Later)
@@ -266,7 +291,11 @@ impl Demo {
 
     /// The controller thinks; then its next call is made, or time passes to whatever comes next.
     fn piece(&mut self) -> Result<(), Broken> {
+        let controllers = std::slice::from_mut(&mut self.controller);
+        self.desk.deliver(&self.world, controllers);
         self.controller.turn(&mut self.world);
+        self.ask_engines()?;
+        self.note_pause();
         let Some((id, call)) = self.controller.calls.pop_front() else {
             return self.pass(self.next_event());
         };
@@ -283,11 +312,32 @@ impl Demo {
         Ok(())
     }
 
+    fn ask_engines(&mut self) -> Result<(), Broken> {
+        while let Some((id, call)) = self.controller.asks.pop_front() {
+            self.roles.asked(&self.world, &call)?;
+            let name = self.controller.name.clone();
+            self.desk.ask(&mut self.world, &name, id, &call);
+        }
+        Ok(())
+    }
+
+    /// What happens once the node has died is not an upgrade's doing.
+    fn note_pause(&mut self) {
+        let upgrades = ACTS.iter().take_while(|a| a.title != NODE_DIES).count();
+        if self.act < upgrades
+            && let Some(model) = patroni::of(&self.world)
+        {
+            self.longest_pause_ms = model.longest_pause_ms();
+        }
+    }
+
     fn next_event(&self) -> u64 {
         let now = self.now_ms();
+        let answer = self.desk.next().filter(|at| *at > now).unwrap_or(u64::MAX);
         let wake = self.controller.wake.and_then(|at| u64::try_from(at.0).ok());
         wake.filter(|at| *at > now)
             .unwrap_or(u64::MAX)
+            .min(answer)
             .min(now + PIECE_MS)
     }
 
@@ -302,6 +352,7 @@ impl Demo {
     fn check(&mut self) -> Result<(), Broken> {
         let before = self.checker.checks;
         self.checker.check(&self.world)?;
+        self.roles.check(&self.world)?;
         if self.checker.checks > before && self.act > 0 {
             let tolerance = scenario::status(&self.world).plan.tolerance;
             let lowest = self
@@ -339,10 +390,13 @@ mod tests {
     fn the_script_plays_to_its_end_and_breaks_no_rule() {
         let (acts, seen, summary) = play();
         assert_eq!(acts.len(), ACTS.len());
-        assert_eq!(acts[1], 3, "an upgrade replaces each member once");
+        assert_eq!(acts[1], 3, "an upgrade changes each member once");
         assert_eq!(acts[2], 0, "a missing image costs nobody");
         assert!(seen.contains(&"it waits for ImageMissing"));
         assert_eq!(summary.fewest_ready, Some(2), "{summary:?}");
         assert!(summary.checks > 100);
+        assert_eq!(summary.writes_lost, 0);
+        assert!(summary.longest_pause_ms < 2_000, "{summary:?}");
+        assert!(summary.leader_changes >= 2, "one for each upgrade");
     }
 }

@@ -113,8 +113,15 @@ pub fn explore(
     for scenario in scenarios {
         let calm = run(scenario, &[], false);
         let calls = calm.as_ref().map_or(0, |r| r.calls);
+        let roles = calm.as_ref().is_ok_and(|r| r.asked > 0);
+        let kinds: Vec<What> = plan
+            .kinds
+            .iter()
+            .copied()
+            .filter(|w| roles || !w.is_about_roles())
+            .collect();
         findings.note(scenario, &[], calm);
-        for (turn, what) in plan.kinds.iter().enumerate() {
+        for (turn, what) in kinds.iter().enumerate() {
             if scenario.without.contains(what) {
                 continue;
             }
@@ -131,17 +138,23 @@ pub fn explore(
             }
             progress(&findings, scenario);
         }
-        pairs(scenario, plan, calls, &mut findings);
+        pairs(scenario, plan, &kinds, calls, &mut findings);
         progress(&findings, scenario);
     }
     findings
 }
 
-fn pairs(scenario: &Scenario, plan: &Plan, calls: u32, findings: &mut Findings) {
+fn pairs(
+    scenario: &Scenario,
+    plan: &Plan,
+    kinds: &[What],
+    calls: u32,
+    findings: &mut Findings,
+) {
     let mut dice = Dice(plan.seed ^ 0x9e37_79b9_7f4a_7c15);
     for _ in 0..plan.pairs {
         let mut fault = || Fault {
-            what: plan.kinds[dice.below(plan.kinds.len() as u64) as usize],
+            what: kinds[dice.below(kinds.len() as u64) as usize],
             // A fault makes a run longer: the second may come after the calm run's end.
             at_call: dice.below(u64::from(calls) * 3 / 2 + 1) as u32,
         };

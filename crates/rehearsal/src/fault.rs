@@ -41,10 +41,37 @@ pub enum What {
     PodDeleted,
     /// Somebody takes our label off a pod.
     LabelStripped,
+    /// No engine answers for a while.
+    RolesSilent,
+    /// Engines answer slowly for a while.
+    RolesSlow,
+    /// A second member claims the lead for a while.
+    RolesLie,
+    /// Replicas get no more of the log for a while.
+    ReplicasLag,
+    /// Switchovers are refused for a while.
+    SwitchRefused,
+    /// A switchover goes to another than was asked for.
+    SwitchElsewhere,
+    /// A switchover is done and its answer lost.
+    SwitchUnanswered,
+    /// The engine changes its leader by itself.
+    FailsOver,
+    /// The leader crashes and is started again.
+    LeaderCrashes,
+    /// The engine's high availability is paused for a while.
+    EnginePaused,
+}
+
+impl What {
+    /// Whether it can only happen where members play roles.
+    pub fn is_about_roles(self) -> bool {
+        self >= What::RolesSilent
+    }
 }
 
 /// All of them.
-pub const ALL: [What; 17] = [
+pub const ALL: [What; 27] = [
     What::CrashBefore,
     What::CrashAfter,
     What::AnswerLost,
@@ -62,6 +89,16 @@ pub const ALL: [What; 17] = [
     What::StatusWiped,
     What::PodDeleted,
     What::LabelStripped,
+    What::RolesSilent,
+    What::RolesSlow,
+    What::RolesLie,
+    What::ReplicasLag,
+    What::SwitchRefused,
+    What::SwitchElsewhere,
+    What::SwitchUnanswered,
+    What::FailsOver,
+    What::LeaderCrashes,
+    What::EnginePaused,
 ];
 
 /// A fault at the controller's call of that number.

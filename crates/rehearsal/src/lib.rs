@@ -5,11 +5,16 @@
 //! well. The conductor is the one that runs in production: only its driver is another.
 
 pub mod demo;
+pub mod desk;
 pub mod explore;
 pub mod fault;
 pub mod forecast;
 pub mod invariants;
+pub mod patroni;
 pub mod process;
+pub mod role_faults;
+pub mod role_rules;
+pub mod roles;
 pub mod run;
 pub mod scenario;
 pub mod translate;

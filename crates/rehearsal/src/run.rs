@@ -1,12 +1,16 @@
 //! One rehearsal: a scenario, the faults, and all the checks.
 
+use crate::desk::Desk;
 use crate::fault::{Fault, What};
-use crate::invariants::Checker;
+use crate::invariants::{Broken, Checker};
+use crate::patroni;
 use crate::process::{Process, now};
+use crate::role_faults;
+use crate::role_rules::RoleRules;
 use crate::scenario::{self, Line, Scenario};
 use crate::translate;
 use crate::world::{self, NAMESPACE, World};
-use ensemble_conductor::{ApiCall, ApiError, CallId, Kind, Outcome, Time, Verb, WATCHED};
+use ensemble_conductor::{ApiCall, ApiError, Ask, CallId, Kind, Outcome, Time, Verb, WATCHED};
 use serde_json::json;
 use simkube::{Request, Resource, SimTime};
 use std::collections::BTreeMap;
@@ -33,6 +37,14 @@ pub struct Run {
     pub disruptions: u32,
     /// The fewest members that were Ready at once after all had been.
     pub fewest_ready: Option<u32>,
+    /// How many questions engines were asked.
+    pub asked: u32,
+    /// How many members got another image in place.
+    pub in_place: u32,
+    /// How often the leader changed, after the first.
+    pub leader_changes: u32,
+    /// The longest time between two acknowledged writes.
+    pub longest_pause_ms: u64,
     /// What happened, line by line, if asked for.
     pub trace: Vec<String>,
 }
@@ -54,6 +66,8 @@ struct Rehearsal<'a> {
     faults: &'a [Fault],
     run: Run,
     checker: Checker,
+    roles: RoleRules,
+    desk: Desk,
     heal: Vec<(u64, &'static str)>,
     late: Vec<(u64, Request)>,
     epoch: i64,
@@ -71,6 +85,8 @@ pub fn run(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Result<Run, 
         faults,
         run: Run::default(),
         checker: Checker::default(),
+        roles: RoleRules::default(),
+        desk: Desk::default(),
         heal: Vec::new(),
         late: Vec::new(),
         epoch: 1,
@@ -87,6 +103,12 @@ pub fn run(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Result<Run, 
     run.checks = rehearsal.checker.checks;
     run.disruptions = rehearsal.checker.disruptions;
     run.fewest_ready = rehearsal.checker.fewest_ready;
+    run.asked = rehearsal.desk.asked;
+    run.in_place = rehearsal.roles.in_place;
+    if let Some(model) = patroni::of(&rehearsal.world) {
+        run.leader_changes = u32::try_from(model.changes().len().saturating_sub(1)).unwrap_or(0);
+        run.longest_pause_ms = model.longest_pause_ms();
+    }
     Ok(run)
 }
 
@@ -117,6 +139,20 @@ impl Rehearsal<'_> {
                 act(&mut self.world);
                 self.check()
             }
+            Line::Repeat(what, act, holds) => {
+                self.say(|| format!("user, again and again: {what}"));
+                while !holds(&self.world) {
+                    act(&mut self.world);
+                    self.check()?;
+                    let now = self.world.cluster.now().0;
+                    if now > start + PATIENCE_MS {
+                        let seen = format!("not within 40 minutes: {what}");
+                        return Err(self.violation("converges", seen));
+                    }
+                    self.play(now + 5_000, holds)?;
+                }
+                Ok(())
+            }
             Line::Pass(seconds) => self.play(start + seconds * 1000, |_| false).map(|_| ()),
             Line::Until(what, holds) => {
                 if self.play(start + PATIENCE_MS, holds)? {
@@ -136,7 +172,8 @@ impl Rehearsal<'_> {
         let start = self.world.cluster.now().0;
         // Leftovers of faults and slow watches first.
         let blind = self.processes.iter().any(Process::is_blind);
-        let calm = self.heal.is_empty() && self.late.is_empty() && !blind;
+        let troubled = patroni::of(&self.world).is_some_and(patroni::Patroni::in_trouble);
+        let calm = self.heal.is_empty() && self.late.is_empty() && !blind && !troubled;
         let leftovers = if calm { 0 } else { NODE_AWAY_MS + 120_000 };
         self.play(start + leftovers + 30_000, |_| false)?;
         let calls = self.run.calls;
@@ -146,20 +183,27 @@ impl Rehearsal<'_> {
             let seen = format!("{} calls although nothing happened", self.run.calls - calls);
             return Err(self.violation("quiescence", seen));
         }
-        Ok(())
+        let quiet = self.roles.quiet(&self.world);
+        quiet.map_err(|b| self.broken(b))
+    }
+
+    fn broken(&mut self, broken: Broken) -> Violation {
+        self.violation(broken.rule, broken.seen)
     }
 
     fn check(&mut self) -> Result<(), Violation> {
         let checked = self.checker.check(&self.world);
-        checked.map_err(|b| self.violation(b.rule, b.seen))
+        let checked = checked.and_then(|()| self.roles.check(&self.world));
+        checked.map_err(|b| self.broken(b))
     }
 
     /// Plays until something holds or time is over; whether it held.
     fn play(&mut self, until: u64, holds: impl Fn(&World) -> bool) -> Result<bool, Violation> {
         let mut looked_at = None;
         loop {
-            // Only a write can make it hold.
-            let revision = Some(self.world.cluster.revision());
+            // Only a write, or a change in the engine, can make it hold.
+            let version = patroni::of(&self.world).map(patroni::Patroni::version);
+            let revision = Some((self.world.cluster.revision(), version));
             if looked_at != revision && holds(&self.world) {
                 return Ok(true);
             }
@@ -169,9 +213,11 @@ impl Rehearsal<'_> {
                 return Ok(false);
             }
             self.due(now)?;
+            self.desk.deliver(&self.world, &mut self.processes);
             for process in &mut self.processes {
                 process.turn(&mut self.world);
             }
+            self.ask_engines()?;
             if self.next_call()? {
                 continue;
             }
@@ -200,7 +246,8 @@ impl Rehearsal<'_> {
             .heal
             .iter()
             .map(|(at, _)| *at)
-            .chain(self.late.iter().map(|(at, _)| *at));
+            .chain(self.late.iter().map(|(at, _)| *at))
+            .chain(self.desk.next());
         let now = self.world.cluster.now().0;
         own.chain(planned)
             .filter(|t| *t > now)
@@ -231,6 +278,22 @@ impl Rehearsal<'_> {
             let code = answer.as_ref().map_or_else(|s| s.code, |r| r.code);
             self.say(|| format!("late write {:?} {} -> {code}", request.verb, request.name));
             self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Asks engines what controllers want to know or have done.
+    fn ask_engines(&mut self) -> Result<(), Violation> {
+        for process in 0..self.processes.len() {
+            while let Some((id, call)) = self.processes[process].asks.pop_front() {
+                let name = self.processes[process].name.clone();
+                if *call.ask() != Ask::Observe {
+                    self.say(|| format!("{name} asks {}: {:?}", call.member(), call.ask()));
+                }
+                let asked = self.roles.asked(&self.world, &call);
+                asked.map_err(|b| self.broken(b))?;
+                self.desk.ask(&mut self.world, &name, id, &call);
+            }
         }
         Ok(())
     }
@@ -401,7 +464,7 @@ impl Rehearsal<'_> {
                 let request = Request::patch(Resource::Pods, NAMESPACE, "orders-0", body);
                 let _ = self.world.cluster.call(&request.client("user"));
             }
-            _ => {}
+            other => role_faults::apply(&mut self.world, other),
         }
     }
 

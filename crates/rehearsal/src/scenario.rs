@@ -1,6 +1,7 @@
 //! What users do, as scripts: acts and what is waited for between them.
 
 use crate::fault::What;
+use crate::roles;
 use crate::world::{NAMESPACE, World, container, orders};
 use ensemble_api::{EnsembleStatus, Reason};
 use serde_json::{Value, json};
@@ -18,6 +19,8 @@ pub enum Line {
     Do(&'static str, Act),
     /// Everybody waits for something.
     Until(&'static str, Holds),
+    /// Somebody does something every few seconds until it has come to something.
+    Repeat(&'static str, Act, Holds),
     /// Time passes.
     Pass(u64),
 }
@@ -37,7 +40,24 @@ pub struct Scenario {
 }
 
 /// All scripts.
-pub const ALL: &[Scenario] = &[
+pub const ALL: &[Scenario] = &join();
+
+const fn join() -> [Scenario; EQUALS.len() + roles::ALL.len()] {
+    let mut all = [EQUALS[0]; EQUALS.len() + roles::ALL.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < EQUALS.len() {
+            EQUALS[at]
+        } else {
+            roles::ALL[at - EQUALS.len()]
+        };
+        at += 1;
+    }
+    all
+}
+
+/// Scripts with members that are equals.
+pub const EQUALS: &[Scenario] = &[
     Scenario {
         without: &[],
         name: "create",
@@ -247,7 +267,7 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
 }
 
 /// A user's call; one that fails is the user's affair.
-fn user(world: &mut World, request: Request) {
+pub fn user(world: &mut World, request: Request) {
     let _ = world.cluster.call(&request.client("user"));
 }
 
@@ -260,7 +280,8 @@ pub fn create(world: &mut World, spec: Value) {
     user(world, Request::create(world.ensembles, NAMESPACE, body));
 }
 
-fn patch(world: &mut World, spec: Value) {
+/// The user changes the spec.
+pub fn patch(world: &mut World, spec: Value) {
     let body = json!({"spec": spec});
     user(
         world,
@@ -344,7 +365,8 @@ pub fn status(world: &World) -> EnsembleStatus {
         .unwrap_or_default()
 }
 
-fn half_way(world: &World) -> bool {
+/// Whether some members, not all, are updated.
+pub fn half_way(world: &World) -> bool {
     let status = status(world);
     let seen =
         ensemble(world).is_some_and(|e| e["metadata"]["generation"] == status.observed_generation);

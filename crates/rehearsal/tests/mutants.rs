@@ -50,6 +50,11 @@ const MUTANTS: &[Mutant] = &[
     calm("born-keeps-its-claims", "lost-claim"),
     calm("unhealthy-is-not-down", "unwell-alone"),
     calm("budget-counts-grants", "roll-alone"),
+    calm("primary-handed-over", "roles-image-0"),
+    calm("ready-is-not-in-sync", "roles-window"),
+    calm("sync-standby-named", "roles-sync-0"),
+    bad("role-known", "roles-image-0", &[What::RolesSilent], 36),
+    bad("lead-contested", "roles-image-1", &[What::RolesLie], 42),
 ];
 
 fn faults(mutant: &Mutant, at_call: u32) -> Vec<Fault> {

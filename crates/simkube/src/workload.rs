@@ -78,6 +78,12 @@ impl WorkloadApi<'_> {
         Some(self.cluster.call(request))
     }
 
+    /// Whether a node is up and connected.
+    #[must_use]
+    pub fn reachable(&self, node: &str) -> bool {
+        self.cluster.is_reachable(node)
+    }
+
     /// Whether two nodes can talk to each other.
     #[must_use]
     pub fn connected(&self, a: &str, b: &str) -> bool {
@@ -87,7 +93,7 @@ impl WorkloadApi<'_> {
 
 /// A model of the processes inside containers, for example of a replicated
 /// database. All methods but `clone_box` have a default that does nothing.
-pub trait Workload: Send {
+pub trait Workload: Send + std::any::Any {
     /// Something happened to a container. `pod` is the pod as its kubelet knows it.
     fn event(&mut self, now: SimTime, process: &Process, pod: &Object, event: &ProcessEvent) {
         let _ = (now, process, pod, event);
@@ -133,6 +139,13 @@ impl Cluster {
     /// The attached process model.
     pub fn workload_mut(&mut self) -> Option<&mut (dyn Workload + 'static)> {
         self.workload.as_deref_mut()
+    }
+
+    /// The attached process model, to look at, if it is of that type.
+    #[must_use]
+    pub fn workload_as<T: Workload>(&self) -> Option<&T> {
+        let workload = self.workload.as_deref()? as &dyn std::any::Any;
+        workload.downcast_ref()
     }
 
     /// Looks again at when the model wants to be woken; call it after changing

@@ -59,7 +59,17 @@ fn in_words(summary: &Summary) -> String {
     let rows = [
         ("cluster time", stage::minutes(summary.virtual_ms)),
         ("calls to the API server", summary.calls.to_string()),
-        ("members told to end", summary.disruptions.to_string()),
+        ("members disrupted", summary.disruptions.to_string()),
+        ("changes of leader", summary.leader_changes.to_string()),
+        (
+            "longest write pause",
+            format!(
+                "{}.{} s, in the upgrades",
+                summary.longest_pause_ms / 1000,
+                summary.longest_pause_ms % 1000 / 100
+            ),
+        ),
+        ("acknowledged writes lost", summary.writes_lost.to_string()),
         ("fewest serving at once", number(summary.fewest_ready)),
         ("lowest tolerance", number(summary.lowest_tolerance)),
         (
@@ -81,6 +91,9 @@ mod tests {
             virtual_ms: 125_000,
             calls: 80,
             disruptions: 6,
+            leader_changes: 2,
+            longest_pause_ms: 1_480,
+            writes_lost: 0,
             fewest_ready: Some(2),
             lowest_tolerance: None,
             checks: 400,
@@ -89,7 +102,10 @@ mod tests {
         for part in [
             "2m05s",
             "80",
-            "members told to end      6",
+            "members disrupted        6",
+            "changes of leader        2",
+            "1.4 s, in the upgrades",
+            "writes lost 0",
             "400; no rule was broken",
         ] {
             assert!(text.contains(part), "{part}: {text}");

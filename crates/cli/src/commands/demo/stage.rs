@@ -148,9 +148,11 @@ impl Stage {
         let here = summary.disruptions - self.before;
         format!(
             "{bar} {} of cluster time, {speed}\n  \
-             members told to end: {here} in this act, {} in all; writes checked: {}",
+             members disrupted: {here} in this act, {} in all; changes of leader: {}; \
+             writes checked: {}",
             minutes(summary.virtual_ms),
             summary.disruptions,
+            summary.leader_changes,
             summary.checks
         )
     }

@@ -1,0 +1,206 @@
+//! What members answer when they are asked.
+
+use super::{LOOP_WAIT_MS, Patroni, Run, State, Trouble, WRITE_BYTES};
+use ensemble_conductor::{Ask, EngineCall, EngineOutcome, Time};
+use ensemble_planner::engine::{Reply, Role, Sighting, Stream, Synchronous, WhyUnknown};
+use std::collections::BTreeMap;
+
+/// After so long a question is given up.
+const TIMEOUT_MS: u64 = 2_000;
+/// How long an answer takes.
+const ANSWER_MS: u64 = 10;
+/// How long it takes when answers are slow.
+const SLOW_MS: u64 = 1_800;
+/// How long a switchover takes to be answered.
+const SWITCH_MS: u64 = 2_070;
+/// Parameters that need a restart.
+const NEED_RESTART: [&str; 6] = [
+    "max_connections",
+    "max_worker_processes",
+    "max_wal_senders",
+    "max_prepared_transactions",
+    "max_locks_per_transaction",
+    "shared_buffers",
+];
+
+/// An answer, and when it arrives.
+pub struct Answer {
+    /// When.
+    pub at: u64,
+    /// What; for a switchover it is only known when it arrives.
+    pub what: Said,
+}
+
+/// What is said.
+pub enum Said {
+    /// Known already.
+    Now(EngineOutcome),
+    /// Whether the lead has come to that member.
+    Switched(String),
+}
+
+fn replied(reply: Reply) -> Said {
+    Said::Now(EngineOutcome::Replied(reply))
+}
+
+impl Patroni {
+    /// A member is asked; `reachable` says whether its node can be reached.
+    pub fn ask(&mut self, now: u64, call: &EngineCall, reachable: bool) -> Answer {
+        self.advance(now);
+        let observes = *call.ask() == Ask::Observe;
+        let unanswered = |cause: &str, after: u64| {
+            let what = if observes {
+                let why = WhyUnknown::Unreachable(cause.to_owned());
+                Said::Now(EngineOutcome::Saw(Sighting::unknown(call.asked(), why)))
+            } else {
+                replied(Reply::Unknown(cause.to_owned()))
+            };
+            Answer { at: now + after, what }
+        };
+        if !reachable || self.is(Trouble::Silent) {
+            return unanswered("timed out", TIMEOUT_MS);
+        }
+        let run = self.run(call.member());
+        if run.is_none_or(|r| r.uid != call.uid()) {
+            return unanswered("connection refused", ANSWER_MS);
+        }
+        let after = if self.is(Trouble::Slow) { SLOW_MS } else { ANSWER_MS };
+        let answer = |what: Said| Answer { at: now + after, what };
+        self.next_look = self.now;
+        match call.ask() {
+            Ask::Observe => {
+                let said = self.sighting(call.member(), call.asked());
+                answer(Said::Now(EngineOutcome::Saw(said)))
+            }
+            Ask::SwitchOver { leader, candidate } => self.switch_over(now, leader, candidate),
+            Ask::Nudge => {
+                self.nudge();
+                answer(replied(Reply::Taken(String::new())))
+            }
+            Ask::SetParameters(wanted) => {
+                for (key, value) in wanted {
+                    match value {
+                        Some(value) => drop(self.parameters.insert(key.clone(), value.clone())),
+                        None => drop(self.parameters.remove(key)),
+                    }
+                }
+                answer(replied(Reply::Taken(String::new())))
+            }
+            Ask::Restart => {
+                self.restart(call.member());
+                answer(replied(Reply::Taken(String::new())))
+            }
+        }
+    }
+
+    fn switch_over(&mut self, now: u64, from: &str, to: &str) -> Answer {
+        let refused = |cause: String| Answer {
+            at: now + 2 * ANSWER_MS,
+            what: replied(Reply::Refused(cause)),
+        };
+        if self.is(Trouble::Refuses) {
+            return refused("no good candidates have been found".into());
+        }
+        let mut to = to.to_owned();
+        if self.is(Trouble::Elsewhere) {
+            let other = |n: &&String| n.as_str() != from && **n != to && self.in_sync(n);
+            to = self.members.keys().find(other).cloned().unwrap_or(to);
+        }
+        if let Err(cause) = self.hand_over(from, &to, true) {
+            return refused(cause);
+        }
+        if self.is(Trouble::AnswerLost) {
+            return Answer {
+                at: now + 20_000,
+                what: replied(Reply::Unknown("the connection was lost".into())),
+            };
+        }
+        Answer {
+            at: now + SWITCH_MS,
+            what: Said::Switched(to),
+        }
+    }
+
+    /// What a switchover is answered with, once it is.
+    pub fn switched(&self, to: &str) -> EngineOutcome {
+        EngineOutcome::Replied(match self.leader() {
+            Some(leader) if leader == to => {
+                Reply::Taken(format!("Successfully switched over to {to:?}"))
+            }
+            Some(leader) => Reply::Taken(format!("Switched over to {leader:?} instead of {to:?}")),
+            None => Reply::Unknown("Switchover status unknown".into()),
+        })
+    }
+
+    fn sighting(&self, name: &str, asked: Time) -> Sighting {
+        let unknown = |why| Sighting::unknown(asked, why);
+        let Some(run) = self.run(name) else {
+            return unknown(WhyUnknown::Unreachable("connection refused".into()));
+        };
+        match run.state {
+            State::Starting(_) => return unknown(WhyUnknown::Starting),
+            State::Stopping => return unknown(WhyUnknown::Stopping),
+            State::Up => {}
+        }
+        let leads = self.leader() == Some(name);
+        if run.leads && !leads {
+            return unknown(WhyUnknown::Stopping);
+        }
+        let lies = self.is(Trouble::Lies) && self.liar() == Some(name);
+        let mut said = Sighting {
+            role: if leads || lies { Role::Leader } else { Role::Follower },
+            cluster: "7000000000000000000".into(),
+            lock: self.holder.clone(),
+            paused: self.is(Trouble::Paused),
+            pending_restart: self.pending(run),
+            started: format!("start {}", run.start),
+            version: "4.1.5".into(),
+            ..unknown(WhyUnknown::NotAsked)
+        };
+        let end = self.members.get(name).map_or(0, |m| m.log.end());
+        said.term = if leads || run.streams_since.is_some() {
+            self.term
+        } else {
+            self.members.get(name).map_or(0, |m| m.log.term())
+        };
+        if leads {
+            self.leader_adds(run, &mut said);
+        } else {
+            let behind = self.writer.acknowledged.end().saturating_sub(end);
+            said.lag = Some(behind * WRITE_BYTES);
+        }
+        if lies {
+            said.lock = Some(name.to_owned());
+            said.term = self.term + 1;
+        }
+        said
+    }
+
+    fn leader_adds(&self, run: &Run, said: &mut Sighting) {
+        let standby = self.sync.1.as_deref();
+        let streaming = self.members.iter().filter(|(n, m)| {
+            let streams = m.run.as_ref().is_some_and(|r| r.streams_since.is_some());
+            run.slots.contains(*n) && streams
+        });
+        said.attached = streaming
+            .map(|(name, _)| {
+                let stream = Stream {
+                    streaming: true,
+                    synchronous: standby == Some(name.as_str()),
+                };
+                (name.clone(), stream)
+            })
+            .collect();
+        said.sync_standbys = standby.map(str::to_owned).into_iter().collect();
+        said.synchronous = if self.synchronous { Synchronous::On } else { Synchronous::Off };
+        said.loop_wait = u32::try_from(LOOP_WAIT_MS / 1000).ok();
+        said.parameters = Some(self.parameters.clone());
+    }
+
+    fn pending(&self, run: &Run) -> bool {
+        let restart = |map: &BTreeMap<String, String>| -> Vec<Option<String>> {
+            NEED_RESTART.iter().map(|k| map.get(*k).cloned()).collect()
+        };
+        restart(&self.parameters) != restart(&run.applied)
+    }
+}

@@ -1,0 +1,275 @@
+//! What must hold about roles after every step, by the truth of the model: whatever members say, and
+//! whatever a controller believes.
+
+use crate::invariants::Broken;
+use crate::patroni::{self, Patroni};
+use crate::scenario::ensemble;
+use crate::world::{NAMESPACE, World};
+use ensemble_conductor::{Ask, EngineCall};
+use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
+use serde_json::Value;
+use simkube::{Change, Entry, Object, Resource};
+use std::collections::BTreeMap;
+
+/// A question may be under way for so long before it is given up, and what is done by its answers
+/// comes a moment later.
+const LOOK_MS: u64 = 3_000;
+/// A member that has not led for so long is not to be called the leader: answers count for 12 s.
+const LED_MS: u64 = 15_000;
+/// A leader's loss within this time after our act is by our act.
+const BLAME_MS: u64 = 60_000;
+
+fn broken(rule: &'static str, seen: String) -> Result<(), Broken> {
+    Err(Broken { rule, seen })
+}
+
+/// Checks roles as the journal grows.
+#[derive(Clone, Debug, Default)]
+pub struct RoleRules {
+    read: usize,
+    changes: usize,
+    /// By pod uid: when we disrupted it.
+    disrupted: BTreeMap<String, u64>,
+    /// Changes of leader since a user last did something: by our will, and by others.
+    ours: u32,
+    others: u32,
+    /// Changes in place by us.
+    pub in_place: u32,
+}
+
+fn engine_image(pod: &Value) -> &Value {
+    &pod["spec"]["containers"][0]["image"]
+}
+
+fn is_member(pod: &Value) -> bool {
+    !pod["metadata"]["labels"]["ensemble.dev/group"].is_null()
+}
+
+fn ordinal(name: &str) -> Option<u32> {
+    name.rsplit_once('-')?.1.parse().ok()
+}
+
+impl RoleRules {
+    /// Looks at what was written since, and at who leads.
+    pub fn check(&mut self, world: &World) -> Result<(), Broken> {
+        let entries = world.cluster.log().len();
+        let Some(model) = patroni::of(world) else {
+            self.read = entries;
+            return Ok(());
+        };
+        for at in self.read..entries {
+            let entry = &world.cluster.log()[at];
+            self.read = at + 1;
+            if &*entry.origin.client == "user" {
+                (self.ours, self.others) = (0, 0);
+            }
+            if entry.origin.client.starts_with("controller") {
+                self.entry(world, model, entry)?;
+            }
+        }
+        while let Some(change) = model.changes().get(self.changes) {
+            self.changes += 1;
+            self.change(change)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, world: &World, model: &Patroni, entry: &Entry) -> Result<(), Broken> {
+        let Some(previous) = &entry.previous else {
+            return Ok(());
+        };
+        if entry.resource == world.ensembles && entry.change == Change::Modified {
+            return lead_is_honest(model, previous, &entry.object);
+        }
+        if entry.resource != Resource::Pods || !is_member(previous) {
+            return Ok(());
+        }
+        let ending = |o: &Value| !o["metadata"]["deletionTimestamp"].is_null();
+        let told = !ending(previous) && (entry.change == Change::Deleted || ending(&entry.object));
+        let changed = engine_image(previous) != engine_image(&entry.object);
+        self.in_place += u32::from(changed && !told);
+        if !told && !changed {
+            return Ok(());
+        }
+        let spec = ensemble(world).map(|e| e["spec"].clone());
+        let Some(spec) = spec else { return Ok(()) };
+        let target = Target::new(previous, &spec, entry.at.0);
+        self.disrupted.insert(target.uid.clone(), entry.at.0);
+        disruption(world, model, &target)
+    }
+
+    fn change(&mut self, change: &patroni::Change) -> Result<(), Broken> {
+        if change.from.is_none() || change.from.as_ref() == Some(&change.to) {
+            return Ok(());
+        }
+        let uid = change.from_uid.as_deref().unwrap_or_default();
+        let hurt = self.disrupted.get(uid).is_some_and(|at| at + BLAME_MS >= change.at);
+        if change.asked_by_us {
+            self.ours += 1;
+        } else {
+            self.others += 1;
+        }
+        if change.lost > 0 && (hurt || change.asked_by_us) {
+            let seen = format!("{} acknowledged writes, {change:?}", change.lost);
+            return broken("no-write-lost", seen);
+        }
+        if self.ours > 1 && self.others == 0 {
+            let seen = format!("{} changes of leader for one act of a user", self.ours);
+            return broken("one-change-of-leader", seen);
+        }
+        Ok(())
+    }
+
+    /// A controller asks an engine for something.
+    pub fn asked(&mut self, world: &World, call: &EngineCall) -> Result<(), Broken> {
+        let Some(model) = patroni::of(world) else {
+            return Ok(());
+        };
+        let now = world.cluster.now().0;
+        match call.ask() {
+            Ask::SwitchOver { candidate, .. } => successor(model, candidate, now),
+            Ask::Restart => {
+                let spec = ensemble(world).map(|e| e["spec"].clone());
+                let pod = world.cluster.get(Resource::Pods, NAMESPACE, call.member());
+                let (Some(spec), Some(pod)) = (spec, pod) else {
+                    return Ok(());
+                };
+                let mut target = Target::new(&pod, &spec, now);
+                // The engine itself keeps the lead while it restarts.
+                target.leader_may = true;
+                self.disrupted.insert(target.uid.clone(), now);
+                disruption(world, model, &target)
+            }
+            Ask::Observe | Ask::Nudge | Ask::SetParameters(_) => Ok(()),
+        }
+    }
+
+    /// Once all is quiet: one leads, and the primary Service leads to it alone.
+    pub fn quiet(&self, world: &World) -> Result<(), Broken> {
+        let Some(model) = patroni::of(world) else {
+            return Ok(());
+        };
+        let service = world.cluster.get(Resource::Services, NAMESPACE, "orders-primary");
+        let Some(service) = service else {
+            return broken("primary-service", "there is none".into());
+        };
+        let selector = service["spec"]["selector"].as_object().cloned().unwrap_or_default();
+        let selected = |pod: &&Object| {
+            let labels = &pod["metadata"]["labels"];
+            selector.iter().all(|(k, v)| &labels[k] == v)
+        };
+        let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
+        let found: Vec<&str> = pods
+            .iter()
+            .filter(selected)
+            .filter_map(|p| p["metadata"]["name"].as_str())
+            .collect();
+        let leader: Vec<&str> = model.leader().into_iter().collect();
+        if found == leader && !leader.is_empty() {
+            return Ok(());
+        }
+        broken("primary-service", format!("it leads to {found:?}; {}", model.describe()))
+    }
+}
+
+/// Somebody that we disrupt.
+struct Target {
+    name: String,
+    uid: String,
+    replicas: u32,
+    budget: usize,
+    at: u64,
+    leader_may: bool,
+}
+
+impl Target {
+    fn new(pod: &Value, spec: &Value, at: u64) -> Self {
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let number = |v: &Value, default: u64| u32::try_from(v.as_u64().unwrap_or(default)).unwrap_or(0);
+        Self {
+            name: text(&pod["metadata"]["name"]),
+            uid: text(&pod["metadata"]["uid"]),
+            replicas: number(&spec["replicas"], 1),
+            budget: number(&spec["rollout"]["maxUnavailable"], 1) as usize,
+            at,
+            leader_may: spec["rollout"]["primary"] == "Restart",
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = String> {
+        let own = ordinal(&self.name);
+        (0..self.replicas).filter(move |o| Some(*o) != own).map(|o| format!("orders-{o}"))
+    }
+}
+
+fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Broken> {
+    let running = world.cluster.running_processes();
+    let runs = running.iter().any(|p| *p.pod_uid == *target.uid);
+    if !runs {
+        return Ok(());
+    }
+    leader_is_left_alone(model, target)?;
+    let leaderless = target.at.saturating_sub(model.last_led());
+    let recovery = leaderless + LOOK_MS >= u64::from(RECOVER_AFTER_SECONDS) * 1000 && !model.anybody_up();
+    if recovery {
+        return Ok(());
+    }
+    if leaderless > LOOK_MS {
+        let seen = format!("{} was disrupted and nobody has led for {leaderless} ms; {}", target.name, model.describe());
+        return broken("no-disruption-without-a-leader", seen);
+    }
+    let out: Vec<String> = target
+        .others()
+        .filter(|name| !model.in_sync(name) && model.synced_at(name) + LOOK_MS < target.at)
+        .collect();
+    let counts = usize::from(ordinal(&target.name).is_some_and(|o| o < target.replicas));
+    if out.len() + counts > target.budget && model.is_up(&target.uid) {
+        let seen = format!("{} was disrupted while {out:?} did not stream; {}", target.name, model.describe());
+        return broken("ready-is-not-in-sync", seen);
+    }
+    Ok(())
+}
+
+/// The leader's pod is disrupted only if it is the only one, or somebody in sync takes over and the
+/// user wants it so.
+fn leader_is_left_alone(model: &Patroni, target: &Target) -> Result<(), Broken> {
+    if !model.leads(&target.uid) || target.replicas == 1 {
+        return Ok(());
+    }
+    let heir = |name: &String| successor(model, name, target.at).is_ok();
+    if target.leader_may && target.others().any(|n| heir(&n)) {
+        return Ok(());
+    }
+    let seen = format!("{} leads and was disrupted; {}", target.name, model.describe());
+    broken("leader-is-left-alone", seen)
+}
+
+/// Only somebody who streams from the leader may take over; in synchronous mode only the one that
+/// commits wait for.
+fn successor(model: &Patroni, name: &str, now: u64) -> Result<(), Broken> {
+    let streams = model.in_sync(name) || model.synced_at(name) + LOOK_MS >= now;
+    let named = model.sync_standby() == Some(name) || model.named_at(name) + LOOK_MS >= now;
+    if !streams {
+        let seen = format!("{name} is to lead and does not stream; {}", model.describe());
+        return broken("successor-in-sync", seen);
+    }
+    if model.is_synchronous() && !named {
+        let seen = format!("{name} is to lead and is not the synchronous standby; {}", model.describe());
+        return broken("successor-in-sync", seen);
+    }
+    Ok(())
+}
+
+/// Status names nobody who has not led just now.
+fn lead_is_honest(model: &Patroni, before: &Value, after: &Value) -> Result<(), Broken> {
+    let lead = &after["status"]["lead"];
+    let Some(name) = lead["member"].as_str().filter(|_| *lead != before["status"]["lead"]) else {
+        return Ok(());
+    };
+    let led = model.led_at(name).unwrap_or(0);
+    // One that lies is believed while nobody else can be heard: a switchover's moment.
+    if led + LED_MS >= model.now() || model.lies() {
+        return Ok(());
+    }
+    broken("status-lead-is-honest", format!("{name} is said to lead; {}", model.describe()))
+}
