@@ -223,8 +223,8 @@ reasons! {
     EvictionRefused {
         stalls: false,
         "A disruption budget refuses the eviction.",
-        "The API server counts disruptions by all parties; somebody else's budget or drain leaves no room now.",
-        "The budget leaves room; it is tried again every few seconds.",
+        "The API server counts disruptions by all parties; somebody else's budget or drain leaves no room now. If its controller manager did not see an evicted pod go, a successor of the same name counts as evicted for two minutes.",
+        "The budget leaves room: it is tried again as soon as that is seen, and with growing pauses.",
         "`kubectl get pdb` shows all budgets."
     }
     ForeignBudget {

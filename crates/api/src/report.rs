@@ -95,6 +95,8 @@ pub enum Action {
     Resize,
     /// The lead is handed over.
     Switch,
+    /// Members follow one leader.
+    Follow,
     /// The engine's parameters are set.
     Configure,
     /// The engine restarts in its container.
@@ -195,14 +197,12 @@ impl Report {
     }
 }
 
+/// Takes out of the middle: the API server quotes what it refuses first and says why last.
 fn cut(text: &mut String, at_most: usize) {
     if text.len() > at_most {
-        let mut end = at_most;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        text.push('…');
+        let head = text.floor_char_boundary(at_most - at_most / 3);
+        let tail = text.ceil_char_boundary(text.len() - at_most / 3);
+        text.replace_range(head..tail, "…");
     }
 }
 
@@ -246,6 +246,26 @@ mod tests {
         assert_eq!(named(&all), Some(Reason::CrashLooping));
         assert_eq!(named(&all[..2]), Some(Reason::Pulling));
         assert_eq!(named(&[]), None);
+    }
+
+    #[test]
+    fn a_long_message_is_cut_in_the_middle_and_still_says_why() {
+        let mut step = blocked(Reason::CreateRefused);
+        if let Some(blocker) = &mut step.blocker {
+            blocker.message = format!(
+                "data: Invalid value: {}: field is immutable",
+                "ä".repeat(900)
+            );
+        }
+        let steps = vec![step];
+        let report = Report {
+            steps,
+            ..Report::default()
+        }
+        .bound();
+        let message = &report.steps[0].blocker.as_ref().unwrap().message;
+        assert!(message.starts_with("data: Invalid") && message.ends_with("field is immutable"));
+        assert!(message.len() <= 516, "{}", message.len());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::cluster;
 use anyhow::{Context, Result, anyhow};
 use ensemble_api::{Ensemble, EnsembleStatus, Reason};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
@@ -176,7 +177,20 @@ impl Stage {
     where
         Looking: Future<Output = Result<Option<T>>>,
     {
-        let found = ensemble_testbed::eventually(what, PATIENCE, look).await;
+        self.eventually_within(PATIENCE, what, look).await
+    }
+
+    /// Waits for something as long as it may take.
+    pub async fn eventually_within<T, Looking>(
+        &self,
+        limit: Duration,
+        what: &str,
+        look: impl FnMut() -> Looking,
+    ) -> Result<T>
+    where
+        Looking: Future<Output = Result<Option<T>>>,
+    {
+        let found = ensemble_testbed::eventually(what, limit, look).await;
         match found {
             Ok(found) => Ok(found),
             Err(error) => Err(anyhow!("{error:#}\n{}", self.describe().await)),
@@ -192,7 +206,8 @@ impl Stage {
             "spec": {
                 "replicas": 3,
                 "template": {
-                    "metadata": {"labels": {"app": "orders"}},
+                    // Some characters that Kubernetes writes in another way than we do.
+                    "metadata": {"labels": {"app": "orders"}, "annotations": {"note": "<a> && b"}},
                     "spec": {
                         "terminationGracePeriodSeconds": 1,
                         "containers": [{"name": "db", "image": "fake/db:1",
@@ -241,7 +256,12 @@ impl Stage {
 
     /// Waits until `orders` says that it is Ready at its present generation.
     pub async fn ready(&self) -> Result<EnsembleStatus> {
-        self.eventually("orders is Ready", async || {
+        self.ready_within(PATIENCE).await
+    }
+
+    /// The same, for what takes Kubernetes itself longer.
+    pub async fn ready_within(&self, limit: Duration) -> Result<EnsembleStatus> {
+        self.eventually_within(limit, "orders is Ready", async || {
             let ensemble = self.get().await?;
             let status = ensemble.status.unwrap_or_default();
             let seen = Some(status.observed_generation) == ensemble.metadata.generation;
@@ -327,6 +347,14 @@ impl Stage {
                 )
             })
             .collect();
-        format!("status: {}\npods: {pods:#?}", status.unwrap_or_default())
+        let budgets = self.api::<PodDisruptionBudget>();
+        let budgets = budgets.list(&ListParams::default()).await;
+        let budgets: Vec<_> = budgets
+            .into_iter()
+            .flatten()
+            .map(|b| (b.metadata.name, b.status))
+            .collect();
+        let status = status.unwrap_or_default();
+        format!("status: {status}\npods: {pods:#?}\nbudgets: {budgets:#?}")
     }
 }

@@ -94,6 +94,16 @@ pub enum Command {
     Pause(Change),
     /// Let a paused rollout go on
     Resume(Change),
+    /// Hand the lead to another member
+    ///
+    /// Creates an EnsembleRequest as you and waits for its outcome. Refused unless the member is in
+    /// sync with the primary; the old primary stays if the lead does not arrive in time.
+    Switch(Switch),
+    /// Let a supervised rollout hand the lead over and update the primary
+    ///
+    /// Needed where spec.rollout.primary is Supervised. Approves one revision: the one that is being
+    /// rolled out, unless --revision names another.
+    Approve(Approve),
     /// Go back to an earlier template
     ///
     /// Without --to: to the revision that last reached all members, or, if that is the one asked for
@@ -168,6 +178,41 @@ pub struct Status {
     /// How long to wait at most: 90s, 10m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "wait")]
     pub timeout: Option<Duration>,
+}
+
+/// `switch`.
+#[derive(Args, Debug)]
+pub struct Switch {
+    /// The ensemble
+    #[arg(value_parser = ensemble_name)]
+    pub name: String,
+    /// Who is to lead: a member's name, such as orders-1; whoever is in sync and least behind if
+    /// absent
+    #[arg(long, value_name = "MEMBER")]
+    pub to: Option<String>,
+    /// Why, for those who read the request later
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
+    /// How long to wait for the outcome: 90s, 10m
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2m")]
+    pub timeout: Duration,
+    /// Only ask
+    #[arg(long, conflicts_with = "timeout")]
+    pub no_wait: bool,
+}
+
+/// `approve`.
+#[derive(Args, Debug)]
+pub struct Approve {
+    /// The ensemble
+    #[arg(value_parser = ensemble_name)]
+    pub name: String,
+    /// The revision to approve; the newest if absent
+    #[arg(long, value_name = "REVISION")]
+    pub revision: Option<String>,
+    /// Why, for those who read the request later
+    #[arg(long, value_name = "TEXT")]
+    pub reason: Option<String>,
 }
 
 /// One ensemble.

@@ -39,6 +39,12 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Resume(args) => {
             commands::pause::run(&Cluster::connect(&global).await?, &global, &args, false).await
         }
+        Command::Switch(args) => {
+            commands::ask::switch(&Cluster::connect(&global).await?, &global, &args).await
+        }
+        Command::Approve(args) => {
+            commands::ask::approve(&Cluster::connect(&global).await?, &global, &args).await
+        }
         Command::Undo(args) => {
             commands::undo::run(&Cluster::connect(&global).await?, &global, &args).await
         }

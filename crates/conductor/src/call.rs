@@ -5,8 +5,9 @@
 
 use ensemble_api::labels;
 use ensemble_planner::memory::Kind;
+use ensemble_planner::method;
 use ensemble_planner::safety::How;
-use ensemble_planner::view::Pinned;
+use ensemble_planner::view::{Pinned, RevisionView};
 use ensemble_planner::{Letting, Warrant};
 use serde_json::{Value, json};
 
@@ -26,6 +27,8 @@ pub enum Verb {
     MergePatch,
     /// PATCH the status subresource with a JSON merge patch. The body carries resourceVersion.
     MergePatchStatus,
+    /// PUT the object as it was read, changed. The body carries uid and resourceVersion.
+    Replace,
     /// PUT the status subresource. The body carries resourceVersion.
     ReplaceStatus,
     /// DELETE with the body as DeleteOptions, which carry preconditions.
@@ -90,12 +93,26 @@ impl ApiCall {
         }
     }
 
-    /// Disrupts a member, by warrant.
-    pub(crate) fn disrupt(namespace: &str, warrant: Warrant) -> Self {
+    /// Disrupts a member, by warrant. What happens in the same pod needs the pod as it was just read
+    /// and the revision that it is to get.
+    pub(crate) fn disrupt(
+        namespace: &str,
+        warrant: &Warrant,
+        read: Option<&Value>,
+        revision: Option<&RevisionView>,
+    ) -> Option<Self> {
         let pod = warrant.pod();
         let options = delete_options(pod);
-        match warrant.how() {
+        let call = match warrant.how() {
             How::Delete => Self::new(Verb::Delete, Kind::Pod, namespace, &pod.name, options),
+            How::InPlace => {
+                let revision = revision?;
+                let name = &revision.meta.pin.name;
+                let body = method::in_place(read?, name, revision.number, &revision.template)?;
+                Self::new(Verb::Replace, Kind::Pod, namespace, &pod.name, body)
+            }
+            // Not a call to the API server, or not done yet.
+            How::Resize | How::Restart => return None,
             How::Evict => {
                 let body = json!({
                     "apiVersion": "policy/v1",
@@ -105,7 +122,8 @@ impl ApiCall {
                 });
                 Self::new(Verb::Evict, Kind::Pod, namespace, &pod.name, body)
             }
-        }
+        };
+        Some(call)
     }
 
     /// Lets a claim go, by letting.

@@ -1,23 +1,25 @@
 //! The conductor: told what happens, it says what to do.
 
 use crate::call::{ApiCall, ApiError, CallId, Outcome, Verb};
+use crate::confirm::Look;
+use crate::engine::Engines;
 use crate::events::{self, Happening};
 use crate::fold::World;
 use crate::gate::Gate;
 use crate::outcome;
 use crate::{Input, Kind, Output, Time, WATCHED};
-use ensemble_api::status::{EnsembleStatus, Intent};
+use ensemble_api::status::{EnsembleStatus, SwitchPhase};
 use ensemble_api::{GROUP, Reason, Report, VERSION, labels};
 use ensemble_planner::memory::{Check, Key, Memory, Taken};
-use ensemble_planner::view::{Meta, PodView};
-use ensemble_planner::{Plan, Snapshot, Write, confirm, plan, render, safety};
+use ensemble_planner::view::Meta;
+use ensemble_planner::{Plan, Snapshot, Write, plan, render};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What an outstanding call was for.
 #[derive(Debug)]
-enum Purpose {
+pub(crate) enum Purpose {
     Create,
     Patch,
     Discard {
@@ -36,6 +38,10 @@ enum Purpose {
     Disrupt {
         uid: String,
     },
+    /// In the same pod.
+    Change {
+        uid: String,
+    },
     LetGo {
         uid: String,
     },
@@ -50,11 +56,13 @@ struct Pending {
 /// Conducts one ensemble.
 #[derive(Debug)]
 pub struct Conductor {
-    world: World,
+    pub(crate) world: World,
     lead: Option<i64>,
     gate: Gate,
     pending: BTreeMap<CallId, Pending>,
-    busy: BTreeSet<Key>,
+    pub(crate) busy: BTreeSet<Key>,
+    pub(crate) engines: Engines,
+    pub(crate) look: Option<Look>,
     next_call: u64,
     published: Option<Arc<Report>>,
     complained: Option<String>,
@@ -73,6 +81,8 @@ impl Conductor {
             gate: Gate::default(),
             pending: BTreeMap::new(),
             busy: BTreeSet::new(),
+            engines: Engines::default(),
+            look: None,
             next_call: 0,
             published: None,
             complained: None,
@@ -94,23 +104,44 @@ impl Conductor {
             Input::Deleted(kind, object) => self.saw(*kind, object, true),
             Input::Listed(kind, _) => self.gate.listed(*kind),
             Input::Lead(lead) => self.lead = *lead,
-            Input::Nodes(_) | Input::Done(..) | Input::Tick => {}
+            Input::Nodes(_) | Input::Done(..) | Input::Engine(..) | Input::Tick => {}
         }
         self.world.take(&input);
-        if let Input::Done(id, outcome) = input {
-            self.world.remember(now);
-            self.done(now, id, outcome, out);
+        match input {
+            Input::Done(id, outcome) => {
+                self.world.remember(now);
+                self.done(now, id, outcome, out);
+            }
+            Input::Engine(id, outcome) => {
+                self.engine_said(now, id, outcome);
+                self.world.remember(now);
+            }
+            _ => {}
         }
     }
 
     fn saw(&mut self, kind: Kind, object: &Value, gone: bool) {
         let meta = Meta::read(object);
+        if kind == Kind::Pod && self.role_label_changed(&meta) {
+            self.ask_again();
+        }
         let pin = &meta.pin;
         self.gate
             .saw(kind, &pin.resource_version, &pin.uid, gone || meta.deleting);
         if !gone {
             self.memory().taken.remove(&(kind, pin.name.clone()));
         }
+    }
+
+    /// The engine says on the pod that something has changed: it is asked what.
+    fn role_label_changed(&self, meta: &Meta) -> bool {
+        let snap = &self.world.snap;
+        let Some(engine) = &snap.ensemble.spec.engine else {
+            return false;
+        };
+        let key = engine.role_label().key;
+        let before = snap.pods.get(&meta.pin.name).map(|p| p.meta.label(key));
+        before.is_some_and(|label| label != meta.label(key))
     }
 
     /// The snapshot, for a driver that explains or checks.
@@ -139,6 +170,7 @@ impl Conductor {
         if self.superseded(epoch) {
             return;
         }
+        self.confirm_if_complete(now, out);
         let lists = self.gate.due_for_listing(now);
         out.extend(lists.into_iter().map(Output::Relist));
         self.world.snap.behind = self.gate.behind();
@@ -189,7 +221,7 @@ impl Conductor {
         self.complained = Some(text);
     }
 
-    fn memory(&mut self) -> &mut Memory {
+    pub(crate) fn memory(&mut self) -> &mut Memory {
         Arc::make_mut(&mut self.world.snap.memory)
     }
 
@@ -198,6 +230,8 @@ impl Conductor {
             writes,
             permits,
             lettings,
+            engine,
+            watch,
             report,
             wake_at,
         } = plan;
@@ -216,8 +250,10 @@ impl Conductor {
                 self.send_write(write, out);
             }
         }
+        self.engines.watch = watch;
         if !lagging {
-            self.confirm_intents(now, out);
+            self.tell_engines(now, engine, out);
+            self.look_again(now, out);
             for letting in lettings {
                 let uid = letting.claim().uid.clone();
                 let key = (Kind::Claim, letting.claim().name.clone());
@@ -226,7 +262,8 @@ impl Conductor {
             }
         }
         self.publish(report, out);
-        let wake = [wake_at, self.gate.wake_at(), later]
+        let ask_at = self.observe(now, out);
+        let wake = [wake_at, self.gate.wake_at(), later, ask_at]
             .into_iter()
             .flatten()
             .min();
@@ -244,7 +281,7 @@ impl Conductor {
             (
                 s.observed_generation,
                 s.ledger.clone(),
-                s.in_flight.clone(),
+                (s.in_flight.clone(), s.switchover.clone(), s.lead.clone()),
                 s.let_go.clone(),
                 (
                     s.ready_replicas,
@@ -267,14 +304,19 @@ impl Conductor {
         }
     }
 
-    fn send(&mut self, key: Key, purpose: Purpose, call: ApiCall, out: &mut Vec<Output>) {
+    pub(crate) fn send(&mut self, key: Key, purpose: Purpose, call: ApiCall, out: &mut Vec<Output>) {
         if !self.busy.insert(key.clone()) {
             return;
         }
-        let id = CallId(self.next_call);
-        self.next_call += 1;
+        let id = self.new_call();
         self.pending.insert(id, Pending { key, purpose });
         out.push(Output::Call(id, call));
+    }
+
+    pub(crate) fn new_call(&mut self) -> CallId {
+        let id = CallId(self.next_call);
+        self.next_call += 1;
+        id
     }
 
     fn send_write(&mut self, write: Write, out: &mut Vec<Output>) {
@@ -364,74 +406,12 @@ impl Conductor {
         )
     }
 
-    /// Intents of ours that are stored and not yet carried out: the pods are listed afresh first.
-    fn confirm_intents(&mut self, now: Time, out: &mut Vec<Output>) {
-        if self.intents_to_confirm(now).is_empty() {
-            return;
-        }
-        let snap = &self.world.snap;
-        let namespace = snap.ensemble.namespace.clone();
-        let call = ApiCall::new(Verb::List, Kind::Pod, &namespace, snap.name(), Value::Null);
-        self.send((Kind::Pod, "list".into()), Purpose::Confirm, call, out);
-    }
-
-    fn intents_to_confirm(&self, now: Time) -> Vec<Intent> {
-        let snap = &self.world.snap;
-        let ours = snap
-            .ensemble
-            .status
-            .in_flight
-            .iter()
-            .filter(|i| i.epoch == snap.epoch);
-        let live = ours.filter(|i| safety::intent_is_live(snap, i));
-        live.filter(|i| !snap.memory.cancelled.contains(&i.uid))
-            .filter(|i| {
-                let key = (Kind::Pod, i.member.clone());
-                let failed = snap
-                    .memory
-                    .failures
-                    .get(&key)
-                    .is_some_and(|f| f.retry_at > now);
-                !failed && !self.busy.contains(&key)
-            })
-            .cloned()
-            .collect()
-    }
-
-    fn confirmed(&mut self, now: Time, list: &Value, out: &mut Vec<Output>) {
-        let mut fresh = self.world.snap.clone();
-        let items = list
-            .get("items")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten();
-        if !ensemble_planner::mutants::is_off("live-confirmation") {
-            fresh.pods = items
-                .map(PodView::read)
-                .map(|pod| (pod.meta.pin.name.clone(), pod))
-                .collect();
-        }
-        for intent in self.intents_to_confirm(now) {
-            match confirm(&fresh, &intent) {
-                Ok(warrant) => {
-                    let call = ApiCall::disrupt(&fresh.ensemble.namespace, warrant);
-                    let key = (Kind::Pod, intent.member.clone());
-                    self.send(key, Purpose::Disrupt { uid: intent.uid }, call, out);
-                }
-                Err(refusal) => {
-                    let message = format!("{}: {}", refusal.predicate, refusal.observed);
-                    self.cancel(now, &intent.uid, &intent.member, refusal.reason, message);
-                }
-            }
-        }
-    }
-
-    fn cancel(&mut self, now: Time, uid: &str, member: &str, reason: Reason, message: String) {
+    pub(crate) fn cancel(&mut self, now: Time, uid: &str, member: &str, reason: Reason, message: String) {
         self.memory().cancelled.insert(uid.to_owned());
         self.fail(now, (Kind::Pod, member.to_owned()), reason, message);
     }
 
-    fn fail(&mut self, now: Time, key: Key, reason: Reason, message: String) {
+    pub(crate) fn fail(&mut self, now: Time, key: Key, reason: Reason, message: String) {
         let memory = self.memory();
         let failure = outcome::failure(memory.failures.get(&key), reason, message, now);
         memory.failures.insert(key, failure);
@@ -460,7 +440,7 @@ impl Conductor {
         let meta = Meta::read(&object);
         let version = &meta.pin.resource_version;
         match purpose {
-            Purpose::Confirm => return self.confirmed(now, &object, out),
+            Purpose::Confirm => return self.listed_again(object),
             Purpose::Check { revision } => {
                 self.memory().failures.remove(&key);
                 let digest = render::digest(object);
@@ -468,13 +448,21 @@ impl Conductor {
                 return;
             }
             Purpose::Look => return self.looked(now, key, &object),
-            Purpose::Create | Purpose::Patch => {
+            Purpose::Create | Purpose::Patch | Purpose::Change { .. } => {
                 self.memory().taken.remove(&key);
                 self.gate.wrote(key.0, version, now);
             }
             Purpose::Answer => self.gate.wrote(Kind::Request, version, now),
             Purpose::Status { old, new } => {
                 self.gate.wrote(Kind::Ensemble, version, now);
+                let phase = |s: &EnsembleStatus| s.switchover.as_ref().map(|s| s.phase);
+                let asked = phase(&new) == Some(SwitchPhase::Asked);
+                if let Some(switch) = new.switchover.as_ref()
+                    && asked
+                    && phase(&old) == Some(SwitchPhase::Proposed)
+                {
+                    self.ask_for_switch(now, &switch.id, out);
+                }
                 out.extend(
                     events::between(&old, &new)
                         .into_iter()
@@ -512,10 +500,20 @@ impl Conductor {
                     .checks
                     .insert(revision, Check::Refused(failure));
             }
-            Purpose::Disrupt { uid } if gone || reason == Reason::Conflict => {
+            Purpose::Disrupt { uid } | Purpose::Change { uid }
+                if gone || reason == Reason::Conflict =>
+            {
                 // The pod changed or went since it was read: decide anew.
                 let member = key.1.clone();
                 self.cancel(now, &uid, &member, Reason::Conflict, error.message);
+            }
+            Purpose::Confirm => {
+                self.look_failed();
+                self.fail(now, key, reason, error.message);
+            }
+            Purpose::Status { .. } => {
+                self.withdraw_switch();
+                self.fail(now, key, reason, error.message);
             }
             Purpose::Discard { .. } | Purpose::LetGo { .. } if gone => {}
             _ => self.fail(now, key, reason, error.message),
@@ -528,10 +526,22 @@ impl Conductor {
             purpose,
             Purpose::Look | Purpose::Confirm | Purpose::Check { .. }
         );
+        match &purpose {
+            Purpose::Confirm => self.look_failed(),
+            Purpose::Status { .. } => self.withdraw_switch(),
+            _ => {}
+        }
         if writes {
             self.gate.unsure(key.0, now);
         }
         self.fail(now, key, Reason::ApiFailing, message);
+    }
+
+    /// The status was not stored, or nobody knows: what was confirmed for it is looked at again.
+    fn withdraw_switch(&mut self) {
+        if let Some(warrant) = self.engines.warrant.take() {
+            self.memory().switches.remove(warrant.id());
+        }
     }
 
     /// Something of that name exists that our watch does not show: it is looked at.

@@ -1,8 +1,10 @@
 //! Folding what is told into the snapshot and into memory.
 
 use crate::{Input, Kind};
-use ensemble_api::labels;
-use ensemble_planner::memory::Memory;
+use ensemble_api::{Reason, labels};
+use ensemble_planner::cast::Cast;
+use ensemble_planner::engine::Lead;
+use ensemble_planner::memory::{Memory, Run};
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, Meta, PodView, RequestView, RevisionView, ServiceView,
     Unreadable,
@@ -37,7 +39,14 @@ impl World {
             Kind::Claim => drop(snap.claims.insert(name, ClaimView::read(object))),
             Kind::Revision => drop(snap.revisions.insert(name, RevisionView::read(object))),
             Kind::Service => drop(snap.services.insert(name, ServiceView { meta })),
-            Kind::Budget => drop(snap.budgets.insert(name, BudgetView::read(object))),
+            Kind::Budget => {
+                let budget = BudgetView::read(object);
+                let room = budget.allowed > 0 && snap.budgets.get(&name) != Some(&budget);
+                snap.budgets.insert(name, budget);
+                if room {
+                    self.budget_has_room();
+                }
+            }
             // A request that cannot be read was refused by the schema long before.
             Kind::Request => {
                 let read = RequestView::read(object).ok();
@@ -48,6 +57,16 @@ impl World {
                 }
             }
             Kind::Node => {}
+        }
+    }
+
+    /// A refused eviction need not wait for its turn: the budget has changed since.
+    fn budget_has_room(&mut self) {
+        let now = self.snap.now;
+        let memory = Arc::make_mut(&mut self.snap.memory);
+        let failures = memory.failures.values_mut();
+        for failure in failures.filter(|f| f.reason == Reason::EvictionRefused) {
+            failure.retry_at = failure.retry_at.min(now);
         }
     }
 
@@ -94,7 +113,12 @@ impl World {
             Kind::Claim => snap.claims.clear(),
             Kind::Revision => snap.revisions.clear(),
             Kind::Service => snap.services.clear(),
-            Kind::Budget => snap.budgets.clear(),
+            // Those that stay are held against what they were.
+            Kind::Budget => {
+                let names: BTreeSet<String> =
+                    objects.iter().map(|o| Meta::read(o).pin.name).collect();
+                snap.budgets.retain(|name, _| names.contains(name));
+            }
             Kind::Request => snap.requests.clear(),
             Kind::Node => {}
         }
@@ -111,12 +135,40 @@ impl World {
             Input::Deleted(kind, object) => self.remove(*kind, object),
             Input::Listed(kind, objects) => self.replace(*kind, objects),
             Input::Nodes(nodes) => self.snap.nodes = nodes.clone(),
-            Input::Done(..) | Input::Lead(_) | Input::Tick => {}
+            Input::Done(..) | Input::Engine(..) | Input::Lead(_) | Input::Tick => {}
         }
     }
 
     /// Remembers since when things are as they are.
     pub fn remember(&mut self, now: Time) {
+        self.remember_pods(now);
+        if self.snap.ensemble.spec.engine.is_some() {
+            self.remember_lead(now);
+        }
+    }
+
+    /// Remembers since when somebody, or nobody, leads.
+    fn remember_lead(&mut self, now: Time) {
+        let cast = Cast::of(&self.snap);
+        let led = match cast.lead() {
+            Lead::One { who, term } => cast
+                .our_pod(*who)
+                .map(|p| format!("{}/{term}", p.meta.pin.uid)),
+            _ => None,
+        };
+        let memory = Arc::make_mut(&mut self.snap.memory);
+        if led.is_some() {
+            memory.leaderless_since = None;
+        } else {
+            memory.leaderless_since.get_or_insert(now);
+        }
+        if memory.led_by != led {
+            memory.led_since = led.is_some().then_some(now);
+            memory.led_by = led;
+        }
+    }
+
+    fn remember_pods(&mut self, now: Time) {
         let snap = &mut self.snap;
         snap.now = now;
         let memory = Arc::make_mut(&mut snap.memory);
@@ -128,11 +180,6 @@ impl World {
                 .map(|p| p.meta.pin.uid.as_str())
                 .collect(),
         );
-        // Once a refused intent is cleared, its pod may be asked for again.
-        let stored = &snap.ensemble.status.in_flight;
-        memory
-            .cancelled
-            .retain(|uid| stored.iter().any(|i| i.uid == *uid));
         // A refused intent is remembered until it is cleared from the status; a later one for the
         // same pod is another.
         let stored = &snap.ensemble.status.in_flight;
@@ -144,8 +191,14 @@ impl World {
                 memory.foreign_since.insert(intent.uid.clone(), now);
             }
         }
+        let switch = snap.ensemble.status.switchover.as_ref();
+        memory
+            .switches
+            .retain(|id, _| switch.is_some_and(|s| s.id == *id && s.phase.is_open()));
+        let engine = snap.ensemble.spec.engine_container();
         for pod in snap.pods.values() {
             remember_pod(memory, pod, now);
+            remember_run(memory, pod, &engine, now);
         }
         let known = |node: &str| snap.nodes.as_ref().is_none_or(|n| n.contains_key(node));
         let bound: BTreeSet<&str> = snap.pods.values().map(|p| p.node.as_str()).collect();
@@ -177,10 +230,33 @@ fn forget_gone_pods(memory: &mut Memory, uids: &BTreeSet<&str>) {
     memory
         .leaving_since
         .retain(|uid, _| uids.contains(uid.as_str()));
+    memory
+        .sightings
+        .retain(|uid, _| uids.contains(uid.as_str()));
+    memory.runs.retain(|uid, _| uids.contains(uid.as_str()));
     memory.once_ready.retain(|uid| uids.contains(uid.as_str()));
     memory
         .foreign_since
         .retain(|uid, _| uids.contains(uid.as_str()));
+}
+
+/// Which run of the engine's container it is, and since when.
+fn remember_run(memory: &mut Memory, pod: &PodView, engine: &str, now: Time) {
+    let uid = &pod.meta.pin.uid;
+    let id = pod.container(engine).map(|c| c.id.as_str());
+    let Some(id) = id.filter(|id| !id.is_empty()) else {
+        return;
+    };
+    let known = memory.runs.get(uid);
+    if known.is_some_and(|run| run.container == id) {
+        return;
+    }
+    let run = Run {
+        container: id.to_owned(),
+        since: now,
+        seen_restart: known.is_some(),
+    };
+    memory.runs.insert(uid.clone(), run);
 }
 
 fn remember_pod(memory: &mut Memory, pod: &PodView, now: Time) {

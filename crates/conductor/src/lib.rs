@@ -7,6 +7,8 @@
 
 pub mod call;
 mod conductor;
+mod confirm;
+pub mod engine;
 mod events;
 mod fold;
 mod gate;
@@ -14,6 +16,7 @@ mod outcome;
 
 pub use call::{ApiCall, ApiError, CallId, Outcome, Verb};
 pub use conductor::Conductor;
+pub use engine::{Ask, EngineCall, EngineOutcome};
 pub use ensemble_planner::memory::Kind;
 pub use ensemble_planner::snapshot::Nodes;
 pub use ensemble_planner::time::Time;
@@ -36,6 +39,8 @@ pub enum Input {
     Nodes(Option<Arc<Nodes>>),
     /// What came of a call.
     Done(CallId, Outcome),
+    /// What came of a question to an engine.
+    Engine(CallId, EngineOutcome),
     /// We lead, at that epoch (transitions of the Lease), or no longer.
     Lead(Option<i64>),
     /// Time has passed.
@@ -47,6 +52,8 @@ pub enum Input {
 pub enum Output {
     /// Send this call and bring back its outcome.
     Call(CallId, ApiCall),
+    /// Ask this of a member's engine and bring back its outcome.
+    Engine(CallId, EngineCall),
     /// Send a Tick at that time, at the latest. Each replaces the one before.
     Wake(Time),
     /// What the plan says, whenever it changed.

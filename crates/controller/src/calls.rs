@@ -61,6 +61,7 @@ fn request(call: &ApiCall) -> Result<Request<Vec<u8>>, http::Error> {
         }
         Verb::MergePatch => (Method::PATCH, format!("{object}?{manager}"), MERGE),
         Verb::MergePatchStatus => (Method::PATCH, format!("{object}/status?{manager}"), MERGE),
+        Verb::Replace => (Method::PUT, format!("{object}?{manager}"), JSON),
         Verb::ReplaceStatus => (Method::PUT, format!("{object}/status?{manager}"), JSON),
         Verb::Delete => (Method::DELETE, object, JSON),
         Verb::Evict => (Method::POST, format!("{object}/eviction"), JSON),
@@ -77,7 +78,7 @@ fn request(call: &ApiCall) -> Result<Request<Vec<u8>>, http::Error> {
     let body = if call.body().is_null() {
         Vec::new()
     } else {
-        call.body().to_string().into_bytes()
+        as_go_writes_it(&call.body().to_string()).into_bytes()
     };
     Request::builder()
         .method(method)
@@ -86,5 +87,39 @@ fn request(call: &ApiCall) -> Result<Request<Vec<u8>>, http::Error> {
         .body(body)
 }
 
+/// Some characters written as escapes, as the API server itself writes them. It keeps the data of a
+/// ControllerRevision as bytes and holds every later patch against them, in its own writing: with
+/// `&&` in a template, as we would write it, no patch of that revision would ever be accepted. Such
+/// characters stand in no place but strings.
+fn as_go_writes_it(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                text.push_str(&format!("\\u{:04x}", u32::from(c)));
+            }
+            _ => text.push(c),
+        }
+    }
+    text
+}
+
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_api_server_writes_as_an_escape_is_sent_as_one() {
+        let value = serde_json::json!({"x": "a && b <c> \u{2028}\u{2029} ä \"\\"});
+        let text = as_go_writes_it(&value.to_string());
+        assert_eq!(
+            text,
+            r#"{"x":"a \u0026\u0026 b \u003cc\u003e \u2028\u2029 ä \"\\"}"#
+        );
+        let back: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(back, value);
+    }
+}

@@ -4,6 +4,7 @@
 //! number at once, each ensemble in its turn.
 
 mod calls;
+mod engine;
 mod events;
 mod lease;
 mod metrics;

@@ -146,6 +146,7 @@ impl Metrics {
             Verb::Create { dry_run: true } => "dry-run",
             Verb::MergePatch => "patch",
             Verb::MergePatchStatus => "patch-status",
+            Verb::Replace => "update",
             Verb::ReplaceStatus => "update-status",
             Verb::Delete => "delete",
             Verb::Evict => "evict",

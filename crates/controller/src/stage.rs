@@ -1,6 +1,7 @@
 //! The main loop: it owns all conductors, tells each what concerns it, and sends what they want.
 
 use crate::calls;
+use crate::engine::Asker;
 use crate::events::Announcer;
 use crate::lease::Leading;
 use crate::metrics::Metrics;
@@ -9,7 +10,8 @@ use crate::watches::Watches;
 use crate::{Options, resources};
 use ensemble_api::labels;
 use ensemble_conductor::{
-    ApiError, CallId, Conductor, Input, Kind, Nodes, Outcome, Output, Time, WATCHED,
+    ApiError, Ask, CallId, Conductor, EngineCall, EngineOutcome, Input, Kind, Nodes, Outcome,
+    Output, Time, WATCHED,
 };
 use ensemble_planner::view::NodeView;
 use kube::Client;
@@ -17,7 +19,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 /// What a watch brings.
 pub enum News {
@@ -32,6 +34,7 @@ pub enum Message {
     /// Nodes may not be read.
     NoNodes,
     Done(EnsembleKey, CallId, Outcome),
+    Engine(EnsembleKey, CallId, EngineOutcome),
     Lead(Option<i64>),
 }
 
@@ -42,6 +45,9 @@ pub struct Stage {
     leading: Leading,
     tell: mpsc::Sender<Message>,
     announcer: Announcer,
+    asker: Asker,
+    /// How many questions to engines run at once.
+    asking: Arc<Semaphore>,
     queue: Queue,
     conductors: BTreeMap<EnsembleKey, Conductor>,
     wakes: BTreeMap<EnsembleKey, Time>,
@@ -92,6 +98,8 @@ impl Stage {
     ) -> Self {
         Self {
             announcer: Announcer::new(client.clone(), options.identity.clone()),
+            asker: Asker::new(client.clone()),
+            asking: Arc::new(Semaphore::new(256)),
             client,
             metrics,
             watches,
@@ -165,6 +173,12 @@ impl Stage {
             Message::Done(key, id, outcome) => {
                 self.queue.finished(&key);
                 self.tell_one(&key, Input::Done(id, outcome));
+            }
+            Message::Engine(key, id, outcome) => {
+                // One that is gone meanwhile is not made again for an answer's sake.
+                if self.conductors.contains_key(&key) {
+                    self.tell_one(&key, Input::Engine(id, outcome));
+                }
             }
             Message::Lead(lead) => {
                 self.lead = lead;
@@ -397,6 +411,7 @@ impl Stage {
         for output in out {
             match output {
                 Output::Call(id, call) => self.queue.push(key, id, call),
+                Output::Engine(id, call) => self.ask(key, id, call),
                 Output::Wake(at) => drop(self.wakes.insert(key.clone(), at)),
                 Output::Relist(kind) => self.watches.relist(kind),
                 Output::Publish(report) => {
@@ -415,6 +430,22 @@ impl Stage {
                 }
             }
         }
+    }
+
+    /// Asks a member's engine, beside the main loop.
+    fn ask(&self, key: &EnsembleKey, id: CallId, call: EngineCall) {
+        let (asker, tell, key) = (self.asker.clone(), self.tell.clone(), key.clone());
+        let (leading, turns) = (self.leading.clone(), self.asking.clone());
+        tokio::spawn(async move {
+            // Never closed, so there is always a turn.
+            let turn = turns.acquire_owned().await;
+            let outcome = asker.ask(&call, || leading.now()).await;
+            drop(turn);
+            if !matches!(call.ask(), Ask::Observe) {
+                tracing::info!(namespace = %key.0, ensemble = %key.1, member = call.member(), ask = ?call.ask(), ?outcome, "asked");
+            }
+            let _ = tell.send(Message::Engine(key, id, outcome)).await;
+        });
     }
 
     /// Starts as many calls as may run.

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod evidence;
 pub mod ledger;
 pub mod memory;
+pub mod method;
 pub mod plan;
 pub mod presence;
 pub mod render;
@@ -22,7 +23,7 @@ pub mod view;
 pub mod write;
 
 pub use plan::{Plan, plan};
-pub use safety::{Letting, Permit, Refusal, Safety, Warrant, confirm};
+pub use safety::{Letting, Permit, Refusal, Safety, SwitchWarrant, Warrant, confirm, confirm_switch};
 pub use snapshot::Snapshot;
 pub use steps::prepare::{Pull, pull_state};
 pub use time::Time;

@@ -112,6 +112,10 @@ pub struct Memory {
     pub runs: BTreeMap<String, Run>,
     /// Since when nobody is known to lead.
     pub leaderless_since: Option<Time>,
+    /// Who leads, at which term, in one word.
+    pub led_by: Option<String>,
+    /// Since when the one that leads is known to.
+    pub led_since: Option<Time>,
     /// By the id of a switchover: what is known of it beside what is stored.
     pub switches: BTreeMap<String, SwitchNews>,
     /// By revision and node: images pulled ahead.

@@ -10,7 +10,7 @@ use crate::steps;
 use crate::time::{Time, Wake};
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::status::{LetGo, Method, Switchover};
+use ensemble_api::status::{LetGo, Method, SwitchPhase, Switchover};
 use ensemble_api::{Blocker, Reason, Report, Step, StepState, names};
 use std::collections::BTreeSet;
 
@@ -25,10 +25,49 @@ pub struct Plan {
     pub permits: Vec<Permit>,
     /// Claims that may be let go.
     pub lettings: Vec<Letting>,
+    /// What the engine is to be told that disrupts nobody.
+    pub engine: Vec<EngineWrite>,
+    /// How closely the engine has to be watched.
+    pub watch: Watch,
     /// What the plan says.
     pub report: Report,
     /// When something changes by time alone.
     pub wake_at: Option<Time>,
+}
+
+/// Something that an engine is told and that disrupts nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineWrite {
+    /// Look at your cluster now, rather than in your next round.
+    Nudge {
+        /// The leader.
+        member: String,
+        /// Its pod.
+        uid: String,
+    },
+    /// Keep these parameters; None removes one.
+    SetParameters {
+        /// The leader.
+        member: String,
+        /// Its pod.
+        uid: String,
+        /// By name.
+        parameters: std::collections::BTreeMap<String, Option<String>>,
+    },
+}
+
+/// How closely an engine has to be watched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Watch {
+    /// There is no engine.
+    #[default]
+    None,
+    /// Nothing is in flight.
+    Rest,
+    /// Something is in flight, or waits for the engine.
+    Closely,
+    /// The lead is being handed over.
+    Switchover,
 }
 
 /// Decides what happens next.
@@ -42,7 +81,9 @@ pub fn plan(snap: &Snapshot) -> Plan {
         return steps::deletion::run(draft);
     }
     steps::intents::run(&mut draft);
+    steps::switch::run(&mut draft);
     steps::prepare::run(&mut draft);
+    steps::roles::run(&mut draft);
     steps::requests::run(&mut draft);
     steps::claims::run(&mut draft);
     steps::members::run(&mut draft);
@@ -79,6 +120,7 @@ pub(crate) struct Draft<'s> {
     pub writes: Vec<Write>,
     pub permits: Vec<Permit>,
     pub lettings: Vec<Letting>,
+    pub engine: Vec<EngineWrite>,
     pub steps: Vec<Step>,
     pub wake: Wake,
 }
@@ -102,6 +144,7 @@ impl<'s> Draft<'s> {
             writes: Vec::new(),
             permits: Vec::new(),
             lettings: Vec::new(),
+            engine: Vec::new(),
             steps: Vec::new(),
             wake: Wake::default(),
         }
@@ -119,6 +162,18 @@ impl<'s> Draft<'s> {
 
     /// Wants a member disrupted; true if it is, or is about to be.
     pub fn disrupt(&mut self, ordinal: u32, method: Method, action: Action, cause: &str) -> bool {
+        self.change(ordinal, method, action, cause, "")
+    }
+
+    /// Wants a member changed to a target; true if it is, or is about to be.
+    pub fn change(
+        &mut self,
+        ordinal: u32,
+        method: Method,
+        action: Action,
+        cause: &str,
+        target: &str,
+    ) -> bool {
         let member = names::pod(self.snap.name(), ordinal);
         let key = (Kind::Pod, member.clone());
         let failure = self
@@ -129,7 +184,10 @@ impl<'s> Draft<'s> {
             .filter(|f| f.retry_at > self.snap.now);
         if let Some(failure) = failure.cloned() {
             self.wake.at(failure.retry_at);
-            let blocker = blocker(self.snap, failure.reason, failure.message);
+            let mut blocker = blocker(self.snap, failure.reason, failure.message);
+            if failure.reason == Reason::EvictionRefused {
+                blocker.message.extend(evictions_remembered(self.snap));
+            }
             self.block(action, Some(member), cause, blocker);
             return false;
         }
@@ -142,7 +200,7 @@ impl<'s> Draft<'s> {
             self.step(action, Some(member), cause, StepState::Running);
             return true;
         }
-        match self.safety.grant(ordinal, method) {
+        match self.safety.grant(ordinal, method, target) {
             Ok(permit) => {
                 self.permits.push(permit);
                 self.step(action, Some(member), cause, StepState::Running);
@@ -158,6 +216,102 @@ impl<'s> Draft<'s> {
                 }
                 self.refused(action, member, cause, &refusal);
                 false
+            }
+        }
+    }
+
+    /// Whether the engine can hand the lead over.
+    pub fn can_switch(&self) -> bool {
+        let engine = self.snap.ensemble.spec.engine.as_ref();
+        engine.is_some_and(|e| e.patroni.is_some())
+    }
+
+    /// Whether a member is on a node that takes no new pods.
+    pub fn is_cordoned(&self, ordinal: u32) -> bool {
+        let nodes = self.snap.nodes.as_ref();
+        let pod = self.snap.our_pod(ordinal);
+        let node = nodes.zip(pod).and_then(|(n, p)| n.get(&p.node));
+        node.is_some_and(|n| n.cordoned)
+    }
+
+    /// Wants the lead handed to whoever is best among those that will do.
+    pub fn hand_over_to_best(&mut self, cause: &str, request: &str, will_do: impl Fn(u32) -> bool) {
+        let snap = self.snap;
+        let leader = snap.roles().leader();
+        let others: Vec<u32> = (0..snap.replicas()).filter(|o| Some(*o) != leader).collect();
+        let mut heirs: Vec<u32> = others
+            .iter()
+            .copied()
+            .filter(|o| will_do(*o) && self.safety.may_succeed(*o).is_ok())
+            .collect();
+        let lag = |o: u32| snap.roles().sighting(o).and_then(|s| s.lag).unwrap_or(0);
+        let outdated = |o: u32| {
+            let pod = snap.our_pod(o);
+            !pod.is_some_and(|p| self.revisions.is_current(p.revision()))
+        };
+        heirs.sort_by_key(|o| (outdated(*o), self.is_cordoned(*o), lag(*o), *o));
+        if let Some(heir) = heirs.first().copied() {
+            self.hand_over(heir, cause, request);
+            return;
+        }
+        if self.switch_is_open() {
+            return;
+        }
+        let why: Vec<String> = others
+            .iter()
+            .map(|o| {
+                let name = names::pod(snap.name(), *o);
+                match self.safety.may_succeed(*o) {
+                    Err(why) => format!("{name}: {why}"),
+                    Ok(()) => format!("{name}: it is not updated yet, or has to move itself"),
+                }
+            })
+            .collect();
+        let message = format!("nobody can take over; {}", why.join("; "));
+        let blocker = blocker(snap, Reason::NoSuccessor, message);
+        let leader = leader.map(|o| names::pod(snap.name(), o));
+        self.block(Action::Switch, leader, cause, blocker);
+    }
+
+    /// Whether a switchover is under way; its own step speaks for it.
+    pub fn switch_is_open(&self) -> bool {
+        self.switchover.as_ref().is_some_and(|s| s.phase.is_open())
+    }
+
+    /// Wants the lead handed to a member. What a rule refuses is returned, and reported.
+    pub fn hand_over(&mut self, to: u32, cause: &str, request: &str) -> Option<Refusal> {
+        let snap = self.snap;
+        if self.switch_is_open() {
+            return None;
+        }
+        let member = names::pod(snap.name(), to);
+        let last = self.switchover.as_ref();
+        let failed = last.filter(|s| s.phase != SwitchPhase::Arrived && s.request.is_empty());
+        let tries = failed.map_or(0, |s| s.tries);
+        if let Some(failed) = failed.filter(|_| request.is_empty()) {
+            let pause = 2_i64 << tries.min(5);
+            let again = Time::from_stamp(&failed.since).plus_ms(pause * 1000);
+            if again > snap.now {
+                self.wake.at(again);
+                let message = format!(
+                    "{} -> {} ended {:?}: {}",
+                    failed.from, failed.to, failed.phase, failed.message
+                );
+                let mut blocker = blocker(snap, Reason::SwitchoverFailed, message);
+                blocker.observed = format!("tried {tries} times");
+                self.block(Action::Switch, Some(member), cause, blocker);
+                return None;
+            }
+        }
+        match self.safety.hand_over(to) {
+            Ok(planned) => {
+                self.switchover = Some(planned.propose(snap, cause, request, tries + 1));
+                self.step(Action::Switch, Some(member), cause, StepState::Running);
+                None
+            }
+            Err(refusal) => {
+                self.refused(Action::Switch, member, cause, &refusal);
+                Some(refusal)
             }
         }
     }
@@ -208,6 +362,21 @@ impl<'s> Draft<'s> {
         same.find_map(|s| s.since.clone())
             .unwrap_or_else(|| self.snap.now.stamp())
     }
+}
+
+/// Pods that run although a budget counts them as evicted. Kubernetes counts by name: if its
+/// controller manager did not see the old pod go, its successor counts as down for two minutes.
+fn evictions_remembered(snap: &Snapshot) -> Option<String> {
+    let runs = |name: &str| snap.pods.get(name).is_some_and(|p| !p.meta.deleting);
+    let evicted = snap.budgets.values().flat_map(|b| &b.evicted);
+    let evicted: Vec<String> = evicted
+        .filter(|(name, _)| runs(name))
+        .map(|(name, since)| format!("{name} since {since}"))
+        .collect();
+    (!evicted.is_empty()).then(|| {
+        let evicted = evicted.join(", ");
+        format!("; it counts as evicted: {evicted}, which Kubernetes forgets after two minutes")
+    })
 }
 
 /// A blocker with what its reason's page says.

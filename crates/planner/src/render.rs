@@ -292,6 +292,93 @@ pub fn service(snap: &Snapshot) -> Value {
     })
 }
 
+/// The ports that the engine's container declares, without the one that its role API is on.
+fn engine_ports(snap: &Snapshot) -> Vec<Value> {
+    let spec = snap.ensemble.spec.template.pod_spec();
+    let engine = snap.ensemble.spec.engine_container();
+    let patroni = snap.ensemble.spec.engine.as_ref().and_then(|e| e.patroni.as_ref());
+    let containers = spec.get("containers").and_then(Value::as_array).into_iter().flatten();
+    let declared = containers
+        .filter(|c| c.get("name").and_then(Value::as_str) == Some(&engine))
+        .filter_map(|c| c.get("ports")?.as_array())
+        .flatten();
+    let mut ports: Vec<Value> = Vec::new();
+    for (n, port) in declared.enumerate() {
+        let Some(number) = port.get("containerPort").and_then(Value::as_i64) else {
+            continue;
+        };
+        if patroni.is_some_and(|p| i64::from(p.port) == number) {
+            continue;
+        }
+        let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
+        let name = port.get("name").and_then(Value::as_str);
+        let name = name.map_or_else(|| format!("port-{n}"), str::to_owned);
+        ports.push(json!({"name": name, "port": number, "protocol": protocol, "targetPort": number}));
+    }
+    if ports.is_empty() && patroni.is_some() {
+        ports.push(json!({"name": "postgres", "port": 5432, "protocol": "TCP", "targetPort": 5432}));
+    }
+    ports
+}
+
+/// The Service that leads to members of one role; None if no port is known.
+pub fn role_service(snap: &Snapshot, name: &str, role: &str) -> Option<Value> {
+    let ports = engine_ports(snap);
+    let label = snap.ensemble.spec.engine.as_ref()?.role_label();
+    let mut wanted = selector(snap);
+    wanted.insert(label.key.into(), role.into());
+    if ports.is_empty() {
+        return None;
+    }
+    let spec = json!({"ports": ports, "selector": wanted});
+    let mut metadata = owned_metadata(snap, name);
+    metadata["annotations"] = json!({labels::MADE_OF: made_of(&spec)});
+    Some(json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}))
+}
+
+fn made_of(spec: &Value) -> String {
+    let text = crate::revision::canonical(spec);
+    format!("{:016x}", crate::revision::fnv64(text.as_bytes()))
+}
+
+/// The budgets that are to be, disjoint by construction: with roles one for the primary and one for
+/// all others, else one for all.
+pub fn budgets(snap: &Snapshot) -> Vec<Value> {
+    let Some(engine) = &snap.ensemble.spec.engine else {
+        return vec![budget(snap)];
+    };
+    let replicas = snap.replicas();
+    if replicas < 2 {
+        // A single member's drain is its user's decision.
+        return Vec::new();
+    }
+    let label = engine.role_label();
+    let one = |name: String, operator: &str, minimum: u32| {
+        let spec = json!({
+            "minAvailable": minimum,
+            "selector": {
+                "matchLabels": selector(snap),
+                "matchExpressions": [
+                    {"key": label.key, "operator": operator, "values": [label.primary]},
+                ],
+            },
+        });
+        let mut metadata = owned_metadata(snap, &name);
+        metadata["annotations"] = json!({labels::MADE_OF: made_of(&spec["selector"])});
+        json!({
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata,
+            "spec": spec,
+        })
+    };
+    let others = (replicas - 1).saturating_sub(snap.ensemble.spec.rollout.max_unavailable);
+    vec![
+        one(names::primary(snap.name()), "In", 1),
+        one(names::replicas(snap.name()), "NotIn", others),
+    ]
+}
+
 /// How many members a budget must keep.
 pub fn budget_minimum(snap: &Snapshot) -> i64 {
     let spec = &snap.ensemble.spec;

@@ -484,6 +484,10 @@ pub struct BudgetView {
     pub min_available: Option<i64>,
     /// Whom it selects: None is nobody.
     pub selector: Option<Selector>,
+    /// How many pods may be evicted now, as Kubernetes counts.
+    pub allowed: i64,
+    /// By name: pods whose eviction Kubernetes still waits to see the end of, and since when.
+    pub evicted: BTreeMap<String, String>,
 }
 
 impl BudgetView {
@@ -493,6 +497,11 @@ impl BudgetView {
             meta: Meta::read(budget),
             min_available: budget.pointer("/spec/minAvailable").and_then(Value::as_i64),
             selector: budget.pointer("/spec/selector").map(Selector::read),
+            allowed: budget
+                .pointer("/status/disruptionsAllowed")
+                .and_then(Value::as_i64)
+                .unwrap_or(0),
+            evicted: strings(budget.pointer("/status/disruptedPods"), |_| true),
         }
     }
 }

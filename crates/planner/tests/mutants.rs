@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
     ("still-wanted", || {
         let mut world = World::settled(3);
         let snap = world.prepared("2").store_status().image("1").snapshot();
-        confirm(&snap, &snap.ensemble.status.in_flight[0]).is_err()
+        confirm(&snap, &snap.ensemble.status.in_flight[0], Time(0)).is_err()
     }),
     ("let-go-by-uid", || {
         let mut world = World::settled(3);

@@ -4,7 +4,7 @@ use crate::translate;
 use crate::world::{NAMESPACE, World};
 use ensemble_api::labels;
 use ensemble_conductor::{
-    ApiCall, CallId, Conductor, Happening, Input, Kind, Nodes, Outcome, Output, Time, WATCHED,
+    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, Kind, Nodes, Outcome, Output, Time, WATCHED,
 };
 use ensemble_planner::view::NodeView;
 use simkube::{EventType, WatchId, WatchOptions};
@@ -23,6 +23,8 @@ pub struct Process {
     nodes_changed: bool,
     /// Calls to be sent, in order.
     pub calls: VecDeque<(CallId, ApiCall)>,
+    /// Questions to engines to be asked, in order.
+    pub asks: VecDeque<(CallId, EngineCall)>,
     /// When it wants to be woken.
     pub wake: Option<Time>,
     /// It sees nothing new before that.
@@ -45,6 +47,7 @@ impl Process {
             nodes: Nodes::new(),
             nodes_changed: true,
             calls: VecDeque::new(),
+            asks: VecDeque::new(),
             wake: None,
             blind_until: None,
             asleep_until: None,
@@ -121,11 +124,17 @@ impl Process {
         self.tell(now, Input::Done(id, outcome));
     }
 
+    /// Brings an engine's answer back.
+    pub fn engine_answer(&mut self, now: Time, id: CallId, outcome: EngineOutcome) {
+        self.tell(now, Input::Engine(id, outcome));
+    }
+
     fn take(&mut self, out: Vec<Output>) -> Vec<Kind> {
         let mut lists = Vec::new();
         for output in out {
             match output {
                 Output::Call(id, call) => self.calls.push_back((id, call)),
+                Output::Engine(id, call) => self.asks.push_back((id, call)),
                 Output::Wake(at) => self.wake = Some(at),
                 Output::Relist(kind) => lists.push(kind),
                 Output::Happened(happening) => self.happenings.push(happening),

@@ -41,6 +41,7 @@ pub fn request(world: &World, call: &ApiCall, client: &str) -> Request {
         Verb::Create { dry_run: true } => Request::create(at, namespace, body).dry_run().strict(),
         Verb::MergePatch => Request::patch(at, namespace, name, body),
         Verb::MergePatchStatus => Request::patch(at, namespace, name, body).status(),
+        Verb::Replace => Request::update(at, namespace, name, body),
         Verb::ReplaceStatus => Request::update(at, namespace, name, body).status(),
         Verb::Delete => preconditions(Request::delete(at, namespace, name), &body),
         Verb::Evict => preconditions(Request::evict(namespace, name), &body["deleteOptions"]),

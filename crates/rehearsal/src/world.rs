@@ -81,6 +81,7 @@ pub fn orders() -> Value {
                 },
             },
             "claims": [claim("data"), claim("wal")],
+            "rollout": {"method": "Recreate"},
         },
     })
 }

@@ -34,7 +34,10 @@
 //! Node heartbeats are implied rather than written, and actors write no Events.
 //! An eviction that names a wrong uid is refused at once; a real server tries
 //! for ten seconds first. Differences between structures, which a real server
-//! prints in some refusals, are left out of the sentences.
+//! prints in some refusals, are left out of the sentences. A real server keeps
+//! the data of a ControllerRevision as bytes and compares them in its own
+//! writing, so that a client that does not write `&` as an escape can never
+//! patch it; here there are no bytes.
 #![warn(missing_docs)]
 
 mod actors;

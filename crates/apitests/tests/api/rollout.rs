@@ -243,3 +243,25 @@ async fn going_back_after_a_crash_loop_makes_the_old_revision_the_newest() -> Re
     assert_eq!(kept, 2);
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn going_back_works_whatever_characters_a_template_has() -> Result<()> {
+    let stage = Stage::new("characters").await?;
+    let _controller = stage.controller("one").await?;
+    let mut orders = stage.orders();
+    orders["spec"]["template"]["metadata"]["annotations"]["note"] =
+        "a && b < c > d \u{2028}\u{2029} ä \"\\ \u{7f} \u{1f3bb}".into();
+    stage.create(&orders).await?;
+    stage.ready().await?;
+    stage.image("fake/db:2").await?;
+    stage.ready().await?;
+    stage.image("fake/db:1").await?;
+    let status = stage.ready().await?;
+    let revisions = stage.api::<k8s_openapi::api::apps::v1::ControllerRevision>();
+    stage
+        .eventually("the old revision is the newest", async || {
+            let revision = revisions.get(&status.revision).await?.revision;
+            Ok((revision == 3).then_some(()))
+        })
+        .await
+}

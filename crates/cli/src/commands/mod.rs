@@ -1,6 +1,7 @@
 //! One file a command; those that need no cluster and few lines are here.
 
 pub mod apply;
+pub mod ask;
 pub mod controller;
 pub mod demo;
 pub mod explore;

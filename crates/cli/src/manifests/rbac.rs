@@ -56,14 +56,15 @@ fn member_rules() -> Vec<Value> {
         ),
         // Owner references that block deletion need it where the admission plugin asks.
         rule("ensemble.dev", &["ensembles/finalizers"], &["update"]),
-        rule("", &["pods"], &and(&["create", "patch", "delete"])),
+        // Updating is for images in place, at the version that was just read.
+        rule("", &["pods"], &and(&["create", "patch", "update", "delete"])),
         rule("", &["pods/eviction"], &["create"]),
         rule(
             "",
             &["persistentvolumeclaims"],
             &and(&["create", "patch", "delete"]),
         ),
-        rule("", &["services"], &and(&["create", "patch"])),
+        rule("", &["services"], &and(&["create", "patch", "delete"])),
         rule(
             "apps",
             &["controllerrevisions"],

@@ -49,6 +49,7 @@ pub fn list(seen: &[Seen], with_namespace: bool, now: Timestamp, paint: Paint) -
     let mut heading = vec![
         "NAME",
         "READY",
+        "PRIMARY",
         "UPDATED",
         "TOLERATES",
         "STEP",
@@ -97,6 +98,7 @@ fn row(seen: &Seen, now: Timestamp) -> Vec<String> {
     vec![
         seen.name.clone(),
         or_dash(&summary.ready),
+        or_dash(&summary.primary),
         or_dash(&summary.updated),
         or_dash(&tolerance),
         or_dash(&summary.step),

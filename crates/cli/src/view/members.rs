@@ -64,6 +64,7 @@ fn head(seen: &Seen, status: &EnsembleStatus, now: Timestamp, paint: Paint) -> S
 /// Members of one node stand together, those without a node last.
 fn members(status: &EnsembleStatus, paint: Paint) -> String {
     let mut members: Vec<&MemberStatus> = status.members.iter().collect();
+    let roles = members.iter().any(|m| !m.role.is_empty());
     members.sort_by_key(|m| (m.node.is_empty(), m.node.clone()));
     let mut before: Option<&str> = None;
     let rows: Vec<Vec<String>> = members
@@ -76,24 +77,42 @@ fn members(status: &EnsembleStatus, paint: Paint) -> String {
             };
             let shown = if before == Some(node) { "" } else { node };
             before = Some(node);
-            vec![
-                shown.to_owned(),
-                member.name.clone(),
+            let mut row = vec![shown.to_owned(), member.name.clone()];
+            if roles {
+                row.push(role(member));
+            }
+            row.extend([
                 member.presence.clone(),
                 if member.updated { "new" } else { "old" }.to_owned(),
                 member.message.clone(),
-            ]
+            ]);
+            row
         })
         .collect();
-    let heading = ["NODE", "MEMBER", "PRESENCE", "REVISION", "MESSAGE"];
-    let mut text = table(&heading, &rows, |at, cell| match at {
-        2 => paint.state(cell),
-        _ => cell.to_owned(),
+    let mut heading = vec!["NODE", "MEMBER", "PRESENCE", "REVISION", "MESSAGE"];
+    if roles {
+        heading.insert(2, "ROLE");
+    }
+    let mut text = table(&heading, &rows, |at, cell| {
+        if heading[at] == "PRESENCE" {
+            paint.state(cell)
+        } else {
+            cell.to_owned()
+        }
     });
     if status.members.len() == MEMBERS_MAX {
         text.push_str("(those that need attention first; the rest is not listed)\n");
     }
     text
+}
+
+/// What a member plays, and whether it could take over.
+fn role(member: &MemberStatus) -> String {
+    match (member.role.as_str(), member.in_sync) {
+        ("", _) => "-".into(),
+        ("Replica", Some(false)) => "Replica, behind".into(),
+        (role, _) => role.to_owned(),
+    }
 }
 
 fn plan(report: &Report, now: Timestamp, paint: Paint) -> String {

@@ -204,6 +204,12 @@ fn verb(action: Action) -> &'static str {
         Action::Create => "create",
         Action::Start => "start",
         Action::Recreate => "recreate",
+        Action::InPlace => "restart in place",
+        Action::Resize => "resize",
+        Action::Switch => "hand the lead to",
+        Action::Follow => "know who leads",
+        Action::Configure => "set parameters",
+        Action::Restart => "restart the engine of",
         Action::Replace => "replace",
         Action::Remove => "remove",
         Action::Check => "try the template",
@@ -215,8 +221,11 @@ fn verb(action: Action) -> &'static str {
 
 /// Whether the verb wants to know whom it is about.
 fn of_members(action: Action) -> bool {
-    use Action::{Create, Recreate, Remove, Replace, Start};
-    matches!(action, Create | Start | Recreate | Replace | Remove)
+    use Action::{Create, InPlace, Recreate, Remove, Replace, Resize, Restart, Start};
+    matches!(
+        action,
+        Create | Start | Recreate | Replace | Remove | InPlace | Resize | Restart
+    )
 }
 
 /// What a step does, in words.

@@ -31,7 +31,7 @@ pub fn run(draft: &mut Draft<'_>) {
 
 fn one(draft: &mut Draft<'_>, ordinal: u32) {
     let snap = draft.snap;
-    if snap.available(ordinal) && snap.whose(ordinal) == Some(Whose::Ours) {
+    if snap.fit(ordinal) && snap.whose(ordinal) == Some(Whose::Ours) {
         return;
     }
     let member = names::pod(snap.name(), ordinal);
@@ -177,16 +177,36 @@ fn replace(draft: &mut Draft<'_>, ordinal: u32) {
 fn settling(draft: &mut Draft<'_>, ordinal: u32, member: String) {
     let snap = draft.snap;
     if snap.available(ordinal) {
-        return;
+        return not_in_sync(draft, ordinal, member);
     }
     let Some(pod) = snap.our_pod(ordinal) else {
         return;
     };
+    if pod.is_changing() {
+        let cause = "changed in place";
+        return draft.step(Action::Start, Some(member), cause, StepState::Running);
+    }
     draft.wake.at(snap.settled_at(pod));
     let seconds = snap.ensemble.spec.min_ready_seconds;
     let message = format!("{member} is Ready, but not yet for {seconds} s");
     let blocker = blocker(snap, Reason::Settling, message);
     draft.block(Action::Start, Some(member), "minReadySeconds", blocker);
+}
+
+/// Ready is not in sync: said of a replica once somebody leads, or the step of the lead speaks.
+fn not_in_sync(draft: &mut Draft<'_>, ordinal: u32, member: String) {
+    let snap = draft.snap;
+    let Err(why) = snap.roles().in_sync(snap.name(), ordinal) else {
+        return;
+    };
+    let Some(leader) = snap.roles().leader() else {
+        return;
+    };
+    let leader = names::pod(snap.name(), leader);
+    let message = format!("{member} is Ready and not in sync with {leader}: {why}");
+    let mut blocker = blocker(snap, Reason::NotInSync, message);
+    blocker.observed = why;
+    draft.block(Action::Start, Some(member), "roles", blocker);
 }
 
 fn trouble(draft: &mut Draft<'_>, ordinal: u32, member: String) {

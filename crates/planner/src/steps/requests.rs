@@ -1,13 +1,14 @@
-//! What people ask for, once: today, to rebuild members whose volumes are lost.
+//! What people ask for, once: to rebuild members whose volumes are lost, to hand the lead over, to
+//! let a supervised rollout touch the primary.
 
 use crate::claims::ClaimGroup;
 use crate::memory::Kind;
 use crate::plan::Draft;
 use crate::view::RequestView;
 use crate::write::Write;
-use ensemble_api::request::Rebuild;
-use ensemble_api::status::LetGo;
-use ensemble_api::{Outcome, names};
+use ensemble_api::request::{Approve, Rebuild, Switch};
+use ensemble_api::status::{LetGo, SwitchPhase};
+use ensemble_api::{EnsembleRequestSpec, Outcome, Reason, names};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -18,16 +19,102 @@ pub fn run(draft: &mut Draft<'_>) {
             discard_when_old(draft, request);
             continue;
         }
-        let (outcome, message) = match rebuild(draft, request) {
-            Ok(Some(message)) => (Outcome::Done, message),
-            Ok(None) => continue,
-            Err(message) => (Outcome::Refused, message),
+        let answer = match &request.spec {
+            EnsembleRequestSpec { switch: Some(s), .. } => switch(draft, request, s),
+            EnsembleRequestSpec { approve: Some(a), .. } => approve(draft, a),
+            _ => match rebuild(draft, request) {
+                Ok(message) => message.map(|m| (Outcome::Done, m)),
+                Err(message) => Some((Outcome::Refused, message)),
+            },
+        };
+        let Some((outcome, message)) = answer else {
+            continue;
         };
         let finished_at = draft.snap.now.stamp();
         let status = json!({"outcome": outcome, "message": message, "finishedAt": finished_at});
         let pin = request.meta.pin.clone();
         draft.write(Write::Answer { pin, body: status });
     }
+}
+
+type Answer = Option<(Outcome, String)>;
+
+/// Hands the lead over; answered when that is over.
+fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answer {
+    let snap = draft.snap;
+    let refused = |message: String| Some((Outcome::Refused, message));
+    if !draft.can_switch() {
+        return refused(format!(
+            "{} has no engine that can hand the lead over; set spec.engine.patroni",
+            snap.name()
+        ));
+    }
+    let own = snap.ensemble.status.switchover.clone();
+    if let Some(own) = own.filter(|s| s.request == request.meta.pin.uid) {
+        return match own.phase {
+            SwitchPhase::Proposed | SwitchPhase::Asked => None,
+            SwitchPhase::Arrived => Some((Outcome::Done, own.message)),
+            SwitchPhase::Superseded | SwitchPhase::Abandoned => {
+                Some((Outcome::Failed, format!("{} -> {}: {}", own.from, own.to, own.message)))
+            }
+        };
+    }
+    if draft.switch_is_open() {
+        return None;
+    }
+    let cause = format!("request {}", request.meta.pin.name);
+    let uid = request.meta.pin.uid.as_str();
+    let Some(to) = &wanted.to else {
+        draft.hand_over_to_best(&cause, uid, |_| true);
+        return no_successor(draft);
+    };
+    let ordinal = names::ordinal_of(snap.name(), to).filter(|o| *o < snap.replicas());
+    let Some(ordinal) = ordinal else {
+        let last = snap.replicas().saturating_sub(1);
+        let name = snap.name();
+        return refused(format!(
+            "{to} is no member of {name}; its members are {name}-0 to {name}-{last}"
+        ));
+    };
+    if snap.roles().leader() == Some(ordinal) {
+        return Some((Outcome::Done, format!("{to} leads already")));
+    }
+    let refusal = draft.hand_over(ordinal, &cause, uid)?;
+    // What passes by itself is waited for.
+    let passes = [Reason::CacheBehind, Reason::SwitchingOver, Reason::Terminating];
+    if passes.contains(&refusal.reason) {
+        return None;
+    }
+    refused(format!(
+        "{} is false: {}; try `ensemble status {}`",
+        refusal.predicate,
+        refusal.observed,
+        snap.name()
+    ))
+}
+
+/// Nobody can take over: the step that says so is the answer.
+fn no_successor(draft: &Draft<'_>) -> Answer {
+    let said = draft.steps.iter().rev().find_map(|s| s.blocker.as_ref());
+    let said = said.filter(|b| b.reason == Reason::NoSuccessor)?;
+    Some((Outcome::Refused, said.message.clone()))
+}
+
+/// Approval holds until the primary runs what was approved.
+fn approve(draft: &Draft<'_>, approve: &Approve) -> Answer {
+    let snap = draft.snap;
+    let target = &draft.revisions.target;
+    if approve.revision != *target {
+        let message = format!("approves {}, and the rollout is to {target}", approve.revision);
+        return Some((Outcome::Refused, message));
+    }
+    let leader = snap.roles().leader()?;
+    let pod = snap.our_pod(leader)?;
+    let done = draft.revisions.is_current(pod.revision());
+    done.then(|| {
+        let name = names::pod(snap.name(), leader);
+        (Outcome::Done, format!("{name} leads at {target}"))
+    })
 }
 
 fn discard_when_old(draft: &mut Draft<'_>, request: &RequestView) {

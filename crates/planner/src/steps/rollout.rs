@@ -1,9 +1,12 @@
-//! The rollout: which member next. Down first, for they cost nobody anything; then those that are
-//! not Ready; then from the highest ordinal, within the budget.
+//! The rollout: which member next, and how. Down first, for they cost nobody anything; then those
+//! that are not Ready; then replicas, the most lagging first; the primary last, once its lead was
+//! handed over. Equals go from the highest ordinal. All within the budget.
 
+use crate::method;
 use crate::plan::{Draft, blocker};
 use crate::presence::Presence;
 use ensemble_api::report::Action;
+use ensemble_api::spec::{Order, PrimaryTurn};
 use ensemble_api::status::Method;
 use ensemble_api::{Reason, StepState, names};
 
@@ -36,25 +39,133 @@ pub fn run(draft: &mut Draft<'_>) {
         return;
     }
     let mut waiting = false;
+    let mut replicas_left = 0;
     for ordinal in outdated {
-        waiting = one(draft, ordinal, &cause, waiting);
+        let leads = draft.snap.roles().leader() == Some(ordinal);
+        let choice = method::choose(draft.snap, ordinal, &draft.revisions.target);
+        let turn = Turn {
+            ordinal,
+            cause: why(&cause, &choice),
+            method: choice.method,
+            replicas_left,
+        };
+        replicas_left += usize::from(!leads);
+        waiting = if leads && !waiting && disturbs_the_lead(draft, &turn) {
+            !primary(draft, &turn)
+        } else {
+            one(draft, &turn, waiting)
+        };
     }
+}
+
+/// One member's turn.
+struct Turn {
+    ordinal: u32,
+    cause: String,
+    method: Method,
+    /// How many replicas before it are still outdated.
+    replicas_left: usize,
+}
+
+fn why(cause: &str, choice: &method::Choice) -> String {
+    if choice.why.is_empty() || choice.why.starts_with("more than") {
+        return cause.to_owned();
+    }
+    format!("{cause}; recreated: {}", choice.why)
+}
+
+fn action(method: Method) -> Action {
+    match method {
+        Method::InPlace => Action::InPlace,
+        Method::Resize => Action::Resize,
+        _ => Action::Recreate,
+    }
+}
+
+fn disturbs_the_lead(draft: &Draft<'_>, turn: &Turn) -> bool {
+    turn.method != Method::InPlace
+        || method::touches_engine(draft.snap, turn.ordinal, &draft.revisions.target)
+}
+
+/// The primary's turn: it hands the lead over first, if it may and can. True if those after it need
+/// not wait.
+fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
+    let snap = draft.snap;
+    let member = names::pod(snap.name(), turn.ordinal);
+    if snap.replicas() == 1 {
+        let cause = format!("{}; a single member: downtime is unavoidable", turn.cause);
+        return draft.change(
+            turn.ordinal,
+            turn.method,
+            action(turn.method),
+            &cause,
+            &draft.revisions.target.clone(),
+        );
+    }
+    let asked = snap.ensemble.spec.rollout.primary;
+    if asked == PrimaryTurn::Restart || !draft.can_switch() {
+        return !one(draft, turn, false);
+    }
+    let first = snap.ensemble.spec.rollout.order == Order::PrimaryFirst;
+    if turn.replicas_left > 0 && !first {
+        // Replicas on their way count until they are back.
+        draft.step(action(turn.method), Some(member), &turn.cause, StepState::Idle);
+        return false;
+    }
+    if asked == PrimaryTurn::Supervised && !is_approved(draft) {
+        let message = format!("all replicas are updated; {member} leads and waits for approval");
+        let mut blocker = blocker(snap, Reason::AwaitingApproval, message);
+        blocker.next_command = format!("ensemble approve {}", snap.name());
+        draft.block(Action::Switch, Some(member), &turn.cause, blocker);
+        return false;
+    }
+    let current: Vec<u32> = (0..snap.replicas())
+        .filter(|o| {
+            let pod = snap.our_pod(*o);
+            first || pod.is_some_and(|p| draft.revisions.is_current(p.revision()))
+        })
+        .collect();
+    draft.hand_over_to_best(&turn.cause, "", |o| current.contains(&o));
+    draft.step(action(turn.method), Some(member), &turn.cause, StepState::Idle);
+    false
+}
+
+/// Whether somebody approved of this revision.
+fn is_approved(draft: &Draft<'_>) -> bool {
+    let mut requests = draft.snap.requests.values().filter(|r| !r.finished);
+    requests.any(|r| {
+        let approve = r.spec.approve.as_ref();
+        approve.is_some_and(|a| a.revision == draft.revisions.target)
+    })
 }
 
 /// Members that are asked for and run something else than the target, in the order of their turn.
 fn outdated(draft: &Draft<'_>) -> Vec<u32> {
     let snap = draft.snap;
+    let roles = snap.roles();
+    let first = snap.ensemble.spec.rollout.order == Order::PrimaryFirst;
     let turn = |ordinal: u32| match snap.presence(ordinal) {
         Presence::Down(_) => 0,
-        Presence::Unhealthy | Presence::Starting | Presence::Unreachable => 1,
-        _ => 2,
+        _ if roles.leader() == Some(ordinal) => {
+            if first {
+                1
+            } else {
+                4
+            }
+        }
+        Presence::Unhealthy | Presence::Starting | Presence::Unreachable => 2,
+        _ => 3,
     };
+    let lag = |ordinal: u32| roles.sighting(ordinal).and_then(|s| s.lag).unwrap_or(0);
     let mut ordinals: Vec<u32> = snap
         .pod_ordinals()
         .filter(|o| *o < snap.replicas())
         .filter(|o| is_outdated(draft, *o))
         .collect();
-    ordinals.sort_by_key(|o| (turn(*o), std::cmp::Reverse(*o)));
+    ordinals.sort_by_key(|o| {
+        use std::cmp::Reverse;
+        (turn(*o), Reverse(lag(*o)), Reverse(*o))
+    });
     ordinals
 }
 
@@ -67,11 +178,16 @@ fn is_outdated(draft: &Draft<'_>, ordinal: u32) -> bool {
 }
 
 /// Takes one member's turn; true if those after it have to wait.
-fn one(draft: &mut Draft<'_>, ordinal: u32, cause: &str, waiting: bool) -> bool {
-    let member = names::pod(draft.snap.name(), ordinal);
+fn one(draft: &mut Draft<'_>, turn: &Turn, waiting: bool) -> bool {
+    let member = names::pod(draft.snap.name(), turn.ordinal);
+    let action = action(turn.method);
     if waiting {
-        draft.step(Action::Recreate, Some(member), cause, StepState::Idle);
+        draft.step(action, Some(member), &turn.cause, StepState::Idle);
         return true;
     }
-    !draft.disrupt(ordinal, Method::Recreate, Action::Recreate, cause)
+    let target = match turn.method {
+        Method::InPlace | Method::Resize => draft.revisions.target.clone(),
+        _ => String::new(),
+    };
+    !draft.change(turn.ordinal, turn.method, action, &turn.cause, &target)
 }

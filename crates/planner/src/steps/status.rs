@@ -3,7 +3,7 @@
 use crate::engine;
 use crate::evidence;
 use crate::memory::Kind;
-use crate::plan::{Draft, Plan};
+use crate::plan::{Draft, Plan, Watch};
 use crate::presence::Presence;
 use crate::render;
 use crate::revision;
@@ -58,6 +58,8 @@ pub fn deleting(draft: Draft<'_>, write: bool) -> Plan {
         writes,
         permits: Vec::new(),
         lettings,
+        engine: Vec::new(),
+        watch: Watch::None,
         report,
         wake_at: wake.0,
     }
@@ -77,10 +79,12 @@ fn finish(mut draft: Draft<'_>, status: EnsembleStatus) -> Plan {
             ..status
         })));
     }
+    let watch = watch(&draft);
     let Draft {
         writes,
         permits,
         lettings,
+        engine,
         wake,
         ..
     } = draft;
@@ -88,9 +92,24 @@ fn finish(mut draft: Draft<'_>, status: EnsembleStatus) -> Plan {
         writes,
         permits,
         lettings,
+        engine,
+        watch,
         report,
         wake_at: wake.0,
     }
+}
+
+/// How closely the engine has to be watched from here.
+fn watch(draft: &Draft<'_>) -> Watch {
+    let roles = draft.snap.roles();
+    if !roles.matter() {
+        return Watch::None;
+    }
+    if draft.switch_is_open() {
+        return Watch::Switchover;
+    }
+    let busy = draft.steps.iter().any(|s| !is_advice(s));
+    if busy { Watch::Closely } else { Watch::Rest }
 }
 
 /// A view that lags is said only if nothing more telling is.
@@ -196,7 +215,7 @@ fn deadline(draft: &mut Draft<'_>, counts: Counts) {
 fn is_stalled(steps: &[Step]) -> bool {
     let replaced: BTreeSet<&str> = steps
         .iter()
-        .filter(|s| s.action == Action::Recreate)
+        .filter(|s| matches!(s.action, Action::Recreate | Action::InPlace))
         .filter_map(|s| s.member.as_deref())
         .collect();
     let passes = |s: &Step| {

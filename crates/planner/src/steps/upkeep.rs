@@ -4,7 +4,7 @@
 use crate::memory::Kind;
 use crate::plan::{Draft, blocker};
 use crate::render;
-use crate::view::BudgetView;
+use crate::view::{BudgetView, Meta};
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::{Disruption, Keep};
@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Keeps it all in order.
 pub fn run(draft: &mut Draft<'_>) {
     service(draft);
-    budget(draft);
+    role_services(draft);
+    budgets(draft);
     old_revisions(draft);
     marks(draft);
 }
@@ -59,16 +60,82 @@ fn member_labels(draft: &Draft<'_>) -> BTreeMap<String, String> {
     labels
 }
 
-fn budget(draft: &mut Draft<'_>) {
+/// The Services that lead to the primary and to the replicas.
+fn role_services(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let name = names::budget(snap.name());
+    let Some(engine) = &snap.ensemble.spec.engine else {
+        return;
+    };
+    let label = engine.role_label();
+    let wanted = &snap.ensemble.spec.services;
+    let services = [
+        (wanted.primary, names::primary(snap.name()), label.primary),
+        (wanted.replicas, names::replicas(snap.name()), label.replica),
+    ];
+    for (wanted, name, role) in services {
+        let found = snap.services.get(&name);
+        let body = wanted.then(|| render::role_service(snap, &name, role)).flatten();
+        match (body, found) {
+            (Some(body), None) => {
+                if !snap.memory.taken.contains_key(&(Kind::Service, name)) {
+                    draft.write(Write::Create {
+                        kind: Kind::Service,
+                        body,
+                    });
+                }
+            }
+            (Some(body), Some(found)) if is_out_of_date(&found.meta, &body) => {
+                draft.write(Write::Patch {
+                    kind: Kind::Service,
+                    pin: found.meta.pin.clone(),
+                    body: refreshed(draft, &body),
+                });
+            }
+            (None, Some(found)) if !found.meta.deleting => {
+                draft.write(Write::Discard {
+                    kind: Kind::Service,
+                    pin: found.meta.pin.clone(),
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether an object of ours was made of something else than what is wanted, or lost its owner.
+fn is_out_of_date(found: &Meta, wanted: &Value) -> bool {
+    let stamp = wanted["metadata"]["annotations"][labels::MADE_OF].as_str();
+    found.controller.is_none()
+        || found.annotations.get(labels::MADE_OF).map(String::as_str) != stamp
+}
+
+/// What brings an object up to date: its spec, stamp and owner.
+fn refreshed(draft: &Draft<'_>, wanted: &Value) -> Value {
+    let mut body = json!({
+        "metadata": {"ownerReferences": [render::owner(draft.snap)]},
+        "spec": wanted["spec"],
+    });
+    let stamp = &wanted["metadata"]["annotations"];
+    if !stamp.is_null() {
+        body["metadata"]["annotations"] = stamp.clone();
+    }
+    body
+}
+
+/// Budgets as they are to be; ours stand down where somebody else's selects the members.
+fn budgets(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let all = [
+        names::budget(snap.name()),
+        names::primary(snap.name()),
+        names::replicas(snap.name()),
+    ];
     let is_ours = |b: &BudgetView| {
         let owner = b.meta.controller.as_deref();
         // Without an owner: left by a former Ensemble of this name.
         let left = owner.is_none() && b.meta.label(labels::ENSEMBLE) == snap.name();
-        b.meta.pin.name == name && (left || owner == Some(snap.ensemble.uid()))
+        all.contains(&b.meta.pin.name) && (left || owner == Some(snap.ensemble.uid()))
     };
-    let ours = snap.budgets.values().find(|b| is_ours(b));
     let member = member_labels(draft);
     let foreign = snap
         .budgets
@@ -84,37 +151,47 @@ fn budget(draft: &mut Draft<'_>) {
             draft.block(Action::Maintain, None, "disruption: Managed", blocker);
         }
     }
-    let wanted = snap.ensemble.spec.disruption == Disruption::Managed && foreign.is_none();
+    let managed = snap.ensemble.spec.disruption == Disruption::Managed && foreign.is_none();
+    let wanted = if managed { render::budgets(snap) } else { Vec::new() };
+    for name in &all {
+        let wanted = wanted.iter().find(|b| b["metadata"]["name"] == name.as_str());
+        let ours = snap.budgets.get(name).filter(|b| is_ours(b));
+        budget(draft, name, wanted, ours);
+    }
+}
+
+fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Value>, ours: Option<&BudgetView>) {
+    let kind = Kind::Budget;
     match (wanted, ours) {
         // A foreign budget of our name that does not select us is nobody's business.
-        (true, None) if !snap.budgets.contains_key(&name) => {
-            let body = render::budget(snap);
+        (Some(body), None) if !draft.snap.budgets.contains_key(name) => {
             draft.write(Write::Create {
-                kind: Kind::Budget,
-                body,
+                kind,
+                body: body.clone(),
             });
         }
-        (true, Some(found)) if found.meta.controller.is_none() => {
-            let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
-            draft.write(Write::Patch {
-                kind: Kind::Budget,
-                pin: found.meta.pin.clone(),
-                body,
-            });
-        }
-        (true, Some(found)) if found.min_available != Some(render::budget_minimum(snap)) => {
-            let minimum = render::budget_minimum(snap);
+        (Some(body), Some(found)) => {
+            let minimum = &body["spec"]["minAvailable"];
+            let same = found.min_available == minimum.as_i64();
+            let stamped = !body["metadata"]["annotations"].is_null();
+            let stale = found.meta.controller.is_none()
+                || stamped && is_out_of_date(&found.meta, body);
+            if same && !stale {
+                return;
+            }
+            let mut patch = refreshed(draft, body);
             // One excludes the other.
-            let body = json!({"spec": {"minAvailable": minimum, "maxUnavailable": null}});
+            patch["spec"]["maxUnavailable"] = Value::Null;
+            let pin = found.meta.pin.clone();
             draft.write(Write::Patch {
-                kind: Kind::Budget,
-                pin: found.meta.pin.clone(),
-                body,
+                kind,
+                pin,
+                body: patch,
             });
         }
-        (false, Some(found)) if !found.meta.deleting => {
+        (None, Some(found)) if !found.meta.deleting => {
             draft.write(Write::Discard {
-                kind: Kind::Budget,
+                kind,
                 pin: found.meta.pin.clone(),
             });
         }

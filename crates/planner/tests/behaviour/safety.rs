@@ -18,7 +18,7 @@ fn confirmed(world: &World) -> Result<Warrant, Refusal> {
     let snap = world.snapshot();
     let intents = &snap.ensemble.status.in_flight;
     let intent = intents.iter().find(|i| i.member == "orders-2").unwrap();
-    confirm(&snap, intent)
+    confirm(&snap, intent, ensemble_planner::Time(0))
 }
 
 #[track_caller]
@@ -57,7 +57,7 @@ fn an_intent_that_is_not_stored_is_worth_nothing() {
     let mut snap = world.snapshot();
     let intent = snap.ensemble.status.in_flight.remove(0);
     assert_eq!(
-        confirm(&snap, &intent).unwrap_err().predicate,
+        confirm(&snap, &intent, ensemble_planner::Time(0)).unwrap_err().predicate,
         "one-change-at-a-time"
     );
 }

@@ -108,7 +108,7 @@ fn such_a_member_goes_past_the_eviction_budget_that_nobody_can_meet() {
     world.after(60).store_status();
     let snap = world.snapshot();
     let intent = &snap.ensemble.status.in_flight[0];
-    let warrant = confirm(&snap, intent).unwrap();
+    let warrant = confirm(&snap, intent, ensemble_planner::Time(0)).unwrap();
     assert_eq!(
         (warrant.pod().uid.as_str(), warrant.how()),
         ("pod-2", How::Delete)

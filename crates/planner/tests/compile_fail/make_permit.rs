@@ -9,5 +9,5 @@ fn pinned() -> Pinned {
 }
 
 fn main() {
-    let _ = Permit { member: "orders-0".into(), pod: pinned(), method: Method::Recreate };
+    let _ = Permit { member: "orders-0".into(), pod: pinned(), method: Method::Recreate, target: String::new() };
 }

@@ -9,5 +9,5 @@ fn pinned() -> Pinned {
 }
 
 fn main() {
-    let _ = Warrant { pod: pinned(), how: How::Delete };
+    let _ = Warrant { pod: pinned(), how: How::Delete, target: String::new() };
 }

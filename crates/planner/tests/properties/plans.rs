@@ -32,7 +32,7 @@ proptest! {
         let plan = plan(&snap);
         prop_assert!(plan.report.steps.len() <= 32);
         for intent in &snap.ensemble.status.in_flight {
-            let _ = confirm(&snap, intent);
+            let _ = confirm(&snap, intent, ensemble_planner::Time(0));
         }
     }
 
@@ -71,7 +71,7 @@ proptest! {
         // A mark that goes first holds the status back; the next pass grants again.
         for member in granted.iter().filter(|m| stored.iter().any(|i| i.member == **m)) {
             let intent = stored.iter().find(|i| i.member == *member).unwrap();
-            let answer = confirm(&snap, intent);
+            let answer = confirm(&snap, intent, ensemble_planner::Time(0));
             prop_assert!(answer.is_ok(), "{member}: {answer:?}");
         }
     }

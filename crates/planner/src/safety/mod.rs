@@ -5,10 +5,15 @@
 //! was looked at afresh, [`confirm`] turns it into a [`Warrant`], and only a warrant can be sent.
 //! None of the three can be made, copied or read from a file anywhere else.
 
+mod confirm;
+mod roles;
+
+pub use confirm::{confirm, confirm_switch, intent_is_live};
+pub use roles::{HandOver, SwitchWarrant};
+
 use crate::cast::Cast;
 use crate::claims::{self, ClaimGroup};
 use crate::presence::Presence;
-use crate::revision::Revisions;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::Pinned;
@@ -27,6 +32,7 @@ pub struct Permit {
     member: String,
     pod: Pinned,
     method: Method,
+    target: String,
 }
 
 impl Permit {
@@ -38,7 +44,7 @@ impl Permit {
             method: self.method,
             epoch: snap.epoch,
             since: snap.now.stamp(),
-            target: String::new(),
+            target: self.target.clone(),
         }
     }
 }
@@ -50,6 +56,12 @@ pub enum How {
     Evict,
     /// Nothing of it runs, or it must go whatever the budget says: a plain conditional delete.
     Delete,
+    /// Its pod gets new images in one conditional write.
+    InPlace,
+    /// Its pod gets other CPU and memory in one conditional write.
+    Resize,
+    /// Its engine is asked to restart.
+    Restart,
 }
 
 /// Consent to disrupt one member, confirmed on a fresh view after the intent was stored.
@@ -58,6 +70,7 @@ pub enum How {
 pub struct Warrant {
     pod: Pinned,
     how: How,
+    target: String,
 }
 
 impl Warrant {
@@ -69,6 +82,11 @@ impl Warrant {
     /// How it is carried out.
     pub fn how(&self) -> How {
         self.how
+    }
+
+    /// The revision that it brings, for what happens in the same pod.
+    pub fn target(&self) -> &str {
+        &self.target
     }
 }
 
@@ -120,6 +138,8 @@ pub struct Safety<'s> {
     unavailable: BTreeSet<u32>,
     in_flight: BTreeSet<u32>,
     leaving_extras: u32,
+    /// The lead is being handed over, or was granted to be.
+    switching: bool,
 }
 
 impl<'s> Safety<'s> {
@@ -141,7 +161,7 @@ impl<'s> Safety<'s> {
             .filter_map(|i| names::ordinal_of(snap.name(), &i.member))
             .collect();
         let replicas = snap.replicas();
-        let unavailable = (0..replicas).filter(|o| !snap.available(*o) || in_flight.contains(o));
+        let unavailable = (0..replicas).filter(|o| !snap.fit(*o) || in_flight.contains(o));
         let extras = snap.pod_ordinals().filter(|o| *o >= replicas);
         let leaving =
             extras.filter(|o| snap.presence(*o) == Presence::Leaving || in_flight.contains(o));
@@ -150,6 +170,7 @@ impl<'s> Safety<'s> {
             unavailable: unavailable.collect(),
             leaving_extras: u32::try_from(leaving.count()).unwrap_or(u32::MAX),
             in_flight,
+            switching: roles::switchover_is_open(snap),
         }
     }
 
@@ -168,8 +189,13 @@ impl<'s> Safety<'s> {
     }
 
     /// Consent to disrupt a member, which the next question is then judged with.
-    pub fn grant(&mut self, ordinal: u32, method: Method) -> Result<Permit, Refusal> {
-        let pod = self.judge(ordinal, method)?.0;
+    pub fn grant(
+        &mut self,
+        ordinal: u32,
+        method: Method,
+        target: &str,
+    ) -> Result<Permit, Refusal> {
+        let pod = self.judge(ordinal, method, target)?.0;
         let member = names::pod(self.snap.name(), ordinal);
         if !crate::mutants::is_off("budget-counts-grants") {
             if ordinal < self.snap.replicas() {
@@ -183,11 +209,17 @@ impl<'s> Safety<'s> {
             member,
             pod,
             method,
+            target: target.to_owned(),
         })
     }
 
     /// All rules, in order; the pod and how it may be disrupted if all of them hold.
-    fn judge(&self, ordinal: u32, method: Method) -> Result<(Pinned, How), Refusal> {
+    fn judge(
+        &self,
+        ordinal: u32,
+        method: Method,
+        target: &str,
+    ) -> Result<(Pinned, How), Refusal> {
         let on = |rule: &str| !crate::mutants::is_off(rule);
         let pod = self.identity_known(ordinal)?;
         if on("view-current") {
@@ -199,6 +231,7 @@ impl<'s> Safety<'s> {
         if on("one-change-at-a-time") {
             self.one_change_at_a_time(ordinal)?;
         }
+        self.role_allows(ordinal, method, target)?;
         let how = self.within_budget(ordinal, method)?;
         Ok((pod, how))
     }
@@ -271,6 +304,14 @@ impl<'s> Safety<'s> {
                 "",
             );
         }
+        if self.switching && !self.snap.presence(ordinal).is_down() {
+            return refuse(
+                "one-change-at-a-time",
+                Reason::SwitchingOver,
+                "the lead is being handed over",
+                "",
+            );
+        }
         let foreign = self.snap.ensemble.status.in_flight.iter();
         let mut foreign =
             foreign.filter(|i| i.epoch != self.snap.epoch && intent_is_live(self.snap, i));
@@ -298,7 +339,7 @@ impl<'s> Safety<'s> {
         let counted = self.unavailable.contains(&ordinal) || method == Method::Remove;
         let used = self.unavailable_count() + u32::from(!counted);
         if used <= self.budget() && extras <= self.budget() {
-            return Ok(How::Evict);
+            return Ok(self.how(ordinal, method));
         }
         if self.recovering(ordinal) {
             return Ok(How::Delete);
@@ -314,6 +355,17 @@ impl<'s> Safety<'s> {
             format!("{} unavailable: {}", others.len(), others.join(", ")),
             format!("maxUnavailable {}", self.budget()),
         )
+    }
+
+    fn how(&self, ordinal: u32, method: Method) -> How {
+        match method {
+            Method::InPlace => How::InPlace,
+            Method::Resize => How::Resize,
+            Method::Restart => How::Restart,
+            // Our own budget keeps the primary from being evicted; this was asked for.
+            _ if self.snap.roles().leader() == Some(ordinal) => How::Delete,
+            Method::Recreate | Method::Replace | Method::Remove => How::Evict,
+        }
     }
 
     /// A member that has run without becoming Ready for long is no use to anybody; with nothing else
@@ -333,7 +385,9 @@ impl<'s> Safety<'s> {
             .our_pod(ordinal)
             .filter(|_| unwell.contains(&self.snap.presence(ordinal)))?;
         let since = self.snap.memory.unready_since.get(&pod.meta.pin.uid)?;
-        Some(since.plus_seconds(RECOVER_AFTER_SECONDS))
+        let engine = self.snap.ensemble.spec.engine.as_ref();
+        let seconds = engine.map_or(RECOVER_AFTER_SECONDS, |e| e.recover_after_seconds);
+        Some(since.plus_seconds(seconds))
     }
 
     /// Consent to delete a claim that was written down as let go: the one that is meant, and used by
@@ -386,7 +440,7 @@ impl<'s> Safety<'s> {
             limit,
         };
         let used = self.unavailable_count();
-        vec![
+        let mut rows = vec![
             row(
                 "within-budget",
                 used <= self.budget(),
@@ -431,73 +485,9 @@ impl<'s> Safety<'s> {
                 .into(),
                 String::new(),
             ),
-        ]
+        ];
+        rows.extend(self.role_predicates());
+        rows
     }
 }
 
-/// Whether an intent may still hurt somebody: the pod it means exists and was not told to end.
-pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
-    let pod = snap.pods.get(&intent.member);
-    pod.is_some_and(|p| p.meta.pin.uid == intent.uid && !p.meta.deleting)
-}
-
-/// Looks again, on a view that was read after the intent was stored.
-pub fn confirm(fresh: &Snapshot, intent: &Intent) -> Result<Warrant, Refusal> {
-    let stored = fresh.ensemble.status.in_flight.contains(intent);
-    if !stored || intent.epoch != fresh.epoch {
-        return refuse(
-            "one-change-at-a-time",
-            Reason::Conflict,
-            "the intent is not ours or gone",
-            "",
-        );
-    }
-    if !intent_is_live(fresh, intent) {
-        return refuse(
-            "identity-known",
-            Reason::Conflict,
-            "the pod is gone or ending",
-            &*intent.uid,
-        );
-    }
-    let Some(ordinal) = names::ordinal_of(fresh.name(), &intent.member) else {
-        return refuse(
-            "identity-known",
-            Reason::Conflict,
-            "no member of ours",
-            &*intent.member,
-        );
-    };
-    let cast = Cast::of(fresh);
-    still_wanted(&cast, intent, ordinal)?;
-    let safety = Safety::assess_without(&cast, Some(intent));
-    let (pod, how) = safety.judge(ordinal, intent.method)?;
-    Ok(Warrant { pod, how })
-}
-
-/// The world may have changed its mind since: a corrected template, a scale out.
-fn still_wanted(fresh: &Cast<'_>, intent: &Intent, ordinal: u32) -> Result<(), Refusal> {
-    let spec = &fresh.ensemble.spec;
-    let wanted = match intent.method {
-        Method::Remove => ordinal >= spec.replicas,
-        Method::Replace => true,
-        _ if spec.rollout.paused => false,
-        Method::Recreate | Method::InPlace | Method::Resize | Method::Restart => {
-            let revision = fresh
-                .pods
-                .get(&intent.member)
-                .map(|p| p.revision().to_owned());
-            let outdated = revision.is_some_and(|r| !Revisions::of(fresh).is_current(&r));
-            outdated || Safety::assess(fresh).former_life(ordinal)
-        }
-    };
-    if wanted && !spec.suspend || crate::mutants::is_off("still-wanted") {
-        return Ok(());
-    }
-    refuse(
-        "still-wanted",
-        Reason::Conflict,
-        "the spec no longer asks for it",
-        "",
-    )
-}

@@ -1,0 +1,176 @@
+//! Looking again before anybody is disrupted: the pods are listed afresh, the engines are asked
+//! again, and only then does safety give its warrant.
+
+use crate::call::{ApiCall, Verb};
+use crate::conductor::{Conductor, Purpose};
+use crate::{Kind, Output, Time};
+use ensemble_api::Reason;
+use ensemble_api::status::{Intent, SwitchPhase, Switchover};
+use ensemble_planner::memory::SwitchNews;
+use ensemble_planner::safety::How;
+use ensemble_planner::view::PodView;
+use ensemble_planner::{Warrant, confirm, confirm_switch, safety};
+use serde_json::Value;
+
+/// A look that is under way.
+#[derive(Debug)]
+pub(crate) struct Look {
+    /// What was said before does not count.
+    since: Time,
+    /// The pods, once they were listed.
+    list: Option<Value>,
+}
+
+impl Conductor {
+    /// Starts to look again if something that is stored waits for it.
+    pub(crate) fn look_again(&mut self, now: Time, out: &mut Vec<Output>) {
+        let waits = !self.intents_to_confirm(now).is_empty() || self.switch_to_confirm().is_some();
+        if !waits || self.look.is_some() {
+            return;
+        }
+        let snap = &self.world.snap;
+        let namespace = snap.ensemble.namespace.clone();
+        let call = ApiCall::new(Verb::List, Kind::Pod, &namespace, snap.name(), Value::Null);
+        self.look = Some(Look {
+            since: now,
+            list: None,
+        });
+        self.send((Kind::Pod, "list".into()), Purpose::Confirm, call, out);
+        self.ask_again();
+        self.observe(now, out);
+    }
+
+    fn switch_to_confirm(&self) -> Option<Switchover> {
+        let snap = &self.world.snap;
+        let stored = snap.ensemble.status.switchover.as_ref()?;
+        let open = stored.phase == SwitchPhase::Proposed && stored.epoch == snap.epoch;
+        let new = !snap.memory.switches.contains_key(&stored.id);
+        (open && new).then(|| stored.clone())
+    }
+
+    fn intents_to_confirm(&self, now: Time) -> Vec<Intent> {
+        let snap = &self.world.snap;
+        let ours = snap
+            .ensemble
+            .status
+            .in_flight
+            .iter()
+            .filter(|i| i.epoch == snap.epoch);
+        let live = ours.filter(|i| safety::intent_is_live(snap, i));
+        live.filter(|i| !snap.memory.cancelled.contains(&i.uid))
+            .filter(|i| {
+                let key = (Kind::Pod, i.member.clone());
+                let failed = snap
+                    .memory
+                    .failures
+                    .get(&key)
+                    .is_some_and(|f| f.retry_at > now);
+                !failed && !self.busy.contains(&key)
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// The pods were listed.
+    pub(crate) fn listed_again(&mut self, list: Value) {
+        if let Some(look) = &mut self.look {
+            look.list = Some(list);
+        }
+    }
+
+    /// The pods could not be listed.
+    pub(crate) fn look_failed(&mut self) {
+        self.look = None;
+    }
+
+    /// Whether everybody who can be asked has answered since.
+    fn all_have_answered(&self, since: Time) -> bool {
+        let memory = &self.world.snap.memory;
+        self.to_be_asked().iter().all(|pod| {
+            let said = memory.sightings.get(&pod.meta.pin.uid);
+            said.is_some_and(|s| s.asked >= since)
+        })
+    }
+
+    /// Once all is there, gives warrants or refuses, and sends what has a warrant.
+    pub(crate) fn confirm_if_complete(&mut self, now: Time, out: &mut Vec<Output>) {
+        let complete = self.look.as_ref().is_some_and(|look| {
+            look.list.is_some() && self.all_have_answered(look.since)
+        });
+        if !complete {
+            return;
+        }
+        let Some(Look {
+            since,
+            list: Some(list),
+        }) = self.look.take()
+        else {
+            return;
+        };
+        let mut fresh = self.world.snap.clone();
+        let items: Vec<&Value> = list
+            .get("items")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .collect();
+        if !ensemble_planner::mutants::is_off("live-confirmation") {
+            fresh.pods = items
+                .iter()
+                .map(|pod| PodView::read(pod))
+                .map(|pod| (pod.meta.pin.name.clone(), pod))
+                .collect();
+        }
+        for intent in self.intents_to_confirm(now) {
+            match confirm(&fresh, &intent, since) {
+                Ok(warrant) => self.carry_warrant(now, warrant, &items, out),
+                Err(refusal) => {
+                    let message = format!("{}: {}", refusal.predicate, refusal.observed);
+                    self.cancel(now, &intent.uid, &intent.member, refusal.reason, message);
+                }
+            }
+        }
+        if let Some(switch) = self.switch_to_confirm() {
+            let news = match confirm_switch(&fresh, &switch, since) {
+                Ok(warrant) => {
+                    self.engines.warrant = Some(warrant);
+                    SwitchNews::Confirmed
+                }
+                Err(refusal) => {
+                    SwitchNews::Refused(format!("{}: {}", refusal.predicate, refusal.observed))
+                }
+            };
+            self.memory().switches.insert(switch.id, news);
+        }
+    }
+
+    fn carry_warrant(
+        &mut self,
+        now: Time,
+        warrant: Warrant,
+        items: &[&Value],
+        out: &mut Vec<Output>,
+    ) {
+        let uid = warrant.pod().uid.clone();
+        let member = warrant.pod().name.clone();
+        if warrant.how() == How::Restart {
+            return self.ask_for_restart(now, &warrant, out);
+        }
+        let revision = self.world.snap.revisions.get(warrant.target()).cloned();
+        let pod = items
+            .iter()
+            .find(|p| p.pointer("/metadata/uid").and_then(Value::as_str) == Some(&uid));
+        let namespace = &self.world.snap.ensemble.namespace;
+        let call = ApiCall::disrupt(namespace, &warrant, pod.copied(), revision.as_ref());
+        let Some(call) = call else {
+            let message = "the revision or the pod is gone".to_owned();
+            return self.cancel(now, &uid, &member, Reason::Conflict, message);
+        };
+        let purpose = if matches!(warrant.how(), How::InPlace | How::Resize) {
+            Purpose::Change { uid }
+        } else {
+            Purpose::Disrupt { uid }
+        };
+        self.send((Kind::Pod, member), purpose, call, out);
+    }
+}

@@ -1,0 +1,298 @@
+//! Talking to engines: who is asked when, and what came of it.
+//!
+//! Like calls to the API server, an [`EngineCall`] can only be made inside this crate, and one that
+//! disrupts only from a warrant. The driver sends it as it is and brings back its outcome.
+
+use crate::call::CallId;
+use crate::conductor::Conductor;
+use crate::{Kind, Output, Time};
+use ensemble_api::{EnsembleSpec, Reason};
+use ensemble_planner::engine::{Reply, Sighting};
+use ensemble_planner::memory::SwitchNews;
+use ensemble_planner::plan::{EngineWrite, Watch};
+use ensemble_planner::view::PodView;
+use ensemble_planner::{SwitchWarrant, Warrant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a member's engine is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Who are you?
+    Observe,
+    /// Hand the lead from one to the other; refuse if somebody else leads.
+    SwitchOver {
+        /// Who leads now.
+        leader: String,
+        /// Who is to lead.
+        candidate: String,
+    },
+    /// Look at your cluster now.
+    Nudge,
+    /// Keep these parameters; None removes one.
+    SetParameters(BTreeMap<String, Option<String>>),
+    /// Restart in your container.
+    Restart,
+}
+
+/// One question to one member's engine.
+#[derive(Clone, Debug)]
+pub struct EngineCall {
+    namespace: String,
+    member: String,
+    uid: String,
+    address: String,
+    peers: BTreeMap<String, String>,
+    spec: Arc<EnsembleSpec>,
+    asked: Time,
+    ask: Ask,
+}
+
+impl EngineCall {
+    /// In which namespace the Secret is looked for.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Who is asked, by its pod's name.
+    pub fn member(&self) -> &str {
+        &self.member
+    }
+
+    /// Which pod of that name.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// Its address.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// All members, by address.
+    pub fn peers(&self) -> &BTreeMap<String, String> {
+        &self.peers
+    }
+
+    /// What the user says of the engine.
+    pub fn spec(&self) -> &EnsembleSpec {
+        &self.spec
+    }
+
+    /// When it was asked, by our clock.
+    pub fn asked(&self) -> Time {
+        self.asked
+    }
+
+    /// What is asked.
+    pub fn ask(&self) -> &Ask {
+        &self.ask
+    }
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EngineOutcome {
+    /// What was seen; also that nothing could be.
+    Saw(Sighting),
+    /// What the engine said to something that it was asked to do.
+    Replied(Reply),
+}
+
+/// Why an engine was asked.
+#[derive(Debug)]
+pub(crate) enum EnginePurpose {
+    Observe { uid: String },
+    Switch { id: String },
+    Restart { member: String },
+    Tell,
+}
+
+/// What is under way with engines.
+#[derive(Debug, Default)]
+pub(crate) struct Engines {
+    pub watch: Watch,
+    pub pending: BTreeMap<CallId, EnginePurpose>,
+    /// By pod uid: when it was last asked who it is.
+    asked: BTreeMap<String, Time>,
+    /// By member: when it was last told something that disrupts nobody.
+    told: BTreeMap<String, Time>,
+    /// Consent to the switchover that is about to be stored as asked.
+    pub warrant: Option<SwitchWarrant>,
+}
+
+/// How often an engine is told the same thing.
+const TELL_EVERY_MS: i64 = 500;
+
+fn every_ms(watch: Watch) -> Option<i64> {
+    match watch {
+        Watch::None => None,
+        Watch::Rest => Some(5_000),
+        Watch::Closely => Some(1_000),
+        Watch::Switchover => Some(400),
+    }
+}
+
+impl Conductor {
+    fn engine_call(&self, now: Time, pod: &PodView, ask: Ask) -> EngineCall {
+        let snap = &self.world.snap;
+        let pods = snap.pods.values().filter(|p| !p.ip.is_empty());
+        EngineCall {
+            namespace: snap.ensemble.namespace.clone(),
+            member: pod.meta.pin.name.clone(),
+            uid: pod.meta.pin.uid.clone(),
+            address: pod.ip.clone(),
+            peers: pods.map(|p| (p.ip.clone(), p.meta.pin.name.clone())).collect(),
+            spec: snap.ensemble.spec.clone(),
+            asked: now,
+            ask,
+        }
+    }
+
+    fn ask(&mut self, purpose: EnginePurpose, call: EngineCall, out: &mut Vec<Output>) {
+        let id = self.new_call();
+        self.engines.pending.insert(id, purpose);
+        out.push(Output::Engine(id, call));
+    }
+
+    /// Members whose engine can be asked: those that have an address.
+    pub(crate) fn to_be_asked(&self) -> Vec<PodView> {
+        let snap = &self.world.snap;
+        let speaks = snap.ensemble.spec.engine.as_ref().is_some_and(|e| e.patroni.is_some());
+        if !speaks {
+            return Vec::new();
+        }
+        let ordinals = snap.pod_ordinals();
+        let pods = ordinals.filter_map(|o| snap.our_pod(o));
+        pods.filter(|p| !p.ip.is_empty() && !p.node.is_empty())
+            .cloned()
+            .collect()
+    }
+
+    /// Asks everybody whose last answer is old enough, and says when the next is due.
+    pub(crate) fn observe(&mut self, now: Time, out: &mut Vec<Output>) -> Option<Time> {
+        let every = every_ms(self.engines.watch)?;
+        let pods = self.to_be_asked();
+        let known = |uid: &String| pods.iter().any(|p| p.meta.pin.uid == *uid);
+        self.engines.asked.retain(|uid, _| known(uid));
+        let mut next: Option<Time> = None;
+        for pod in pods {
+            let uid = pod.meta.pin.uid.clone();
+            let due = self.engines.asked.get(&uid).map_or(now, |t| t.plus_ms(every));
+            let under_way = self.engines.pending.values().any(|p| {
+                matches!(p, EnginePurpose::Observe { uid: asked } if *asked == uid)
+            });
+            if due <= now && !under_way {
+                self.engines.asked.insert(uid.clone(), now);
+                let call = self.engine_call(now, &pod, Ask::Observe);
+                self.ask(EnginePurpose::Observe { uid }, call, out);
+            }
+            let due = if due <= now { now.plus_ms(every) } else { due };
+            next = Some(next.map_or(due, |n| n.min(due)));
+        }
+        next
+    }
+
+    /// Everybody is asked again as soon as possible.
+    pub(crate) fn ask_again(&mut self) {
+        self.engines.asked.clear();
+    }
+
+    /// Tells engines what disrupts nobody, not too often.
+    pub(crate) fn tell_engines(&mut self, now: Time, writes: Vec<EngineWrite>, out: &mut Vec<Output>) {
+        for write in writes {
+            let (member, uid, ask) = match write {
+                EngineWrite::Nudge { member, uid } => (member, uid, Ask::Nudge),
+                EngineWrite::SetParameters {
+                    member,
+                    uid,
+                    parameters,
+                } => (member, uid, Ask::SetParameters(parameters)),
+            };
+            let key = format!("{member}/{}", matches!(ask, Ask::Nudge));
+            let due = self.engines.told.get(&key).map_or(now, |t| t.plus_ms(TELL_EVERY_MS));
+            let pod = self.world.snap.pods.get(&member);
+            let Some(pod) = pod.filter(|p| p.meta.pin.uid == uid && due <= now).cloned() else {
+                continue;
+            };
+            self.engines.told.insert(key, now);
+            let call = self.engine_call(now, &pod, ask);
+            self.ask(EnginePurpose::Tell, call, out);
+        }
+    }
+
+    /// The switchover is stored as asked, by us, just now: the engine is asked, once.
+    pub(crate) fn ask_for_switch(&mut self, now: Time, id: &str, out: &mut Vec<Output>) {
+        let warrant = self.engines.warrant.take().filter(|w| w.id() == id);
+        let Some(warrant) = warrant else {
+            return;
+        };
+        let from = self.world.snap.pods.get(&warrant.from().name).cloned();
+        let Some(from) = from.filter(|p| p.meta.pin.uid == warrant.from().uid) else {
+            return;
+        };
+        let ask = Ask::SwitchOver {
+            leader: warrant.from().name.clone(),
+            candidate: warrant.to().name.clone(),
+        };
+        let call = self.engine_call(now, &from, ask);
+        self.ask(EnginePurpose::Switch { id: id.to_owned() }, call, out);
+        self.ask_again();
+    }
+
+    /// Restarts a member's engine, by warrant.
+    pub(crate) fn ask_for_restart(&mut self, now: Time, warrant: &Warrant, out: &mut Vec<Output>) {
+        let Some(pod) = self.world.snap.pods.get(&warrant.pod().name).cloned() else {
+            return;
+        };
+        let member = pod.meta.pin.name.clone();
+        let call = self.engine_call(now, &pod, Ask::Restart);
+        self.busy.insert((Kind::Pod, member.clone()));
+        self.ask(EnginePurpose::Restart { member }, call, out);
+    }
+
+    /// Takes in what came of a question.
+    pub(crate) fn engine_said(&mut self, now: Time, id: CallId, outcome: EngineOutcome) {
+        let Some(purpose) = self.engines.pending.remove(&id) else {
+            return;
+        };
+        match (purpose, outcome) {
+            (EnginePurpose::Observe { uid }, EngineOutcome::Saw(said)) => {
+                let older = self.world.snap.memory.sightings.get(&uid);
+                if older.is_none_or(|s| s.asked <= said.asked) {
+                    self.memory().sightings.insert(uid, said);
+                }
+            }
+            (EnginePurpose::Switch { id }, EngineOutcome::Replied(reply)) => {
+                let refused = match reply {
+                    Reply::Refused(cause) | Reply::Unauthorised(cause) => cause,
+                    // Whether it came about is seen by looking.
+                    Reply::Taken(_) | Reply::Unknown(_) => return self.ask_again(),
+                };
+                self.memory().switches.insert(id, SwitchNews::Refused(refused));
+                self.ask_again();
+            }
+            (EnginePurpose::Restart { member }, EngineOutcome::Replied(reply)) => {
+                self.ask_again();
+                let key = (Kind::Pod, member);
+                self.busy.remove(&key);
+                self.replied(now, key, reply);
+            }
+            (EnginePurpose::Tell, EngineOutcome::Replied(reply)) => {
+                let key = (Kind::Ensemble, "engine".to_owned());
+                self.replied(now, key, reply);
+            }
+            _ => {}
+        }
+    }
+
+    fn replied(&mut self, now: Time, key: (Kind, String), reply: Reply) {
+        match reply {
+            Reply::Taken(_) => drop(self.memory().failures.remove(&key)),
+            Reply::Unauthorised(cause) => self.fail(now, key, Reason::EngineUnauthorised, cause),
+            Reply::Refused(cause) | Reply::Unknown(cause) => {
+                self.fail(now, key, Reason::EngineFailing, cause);
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Looking again: what was planned is judged on a view that was read after it was written down.
+
+use super::{HandOver, Refusal, Safety, SwitchWarrant, Warrant, refuse};
+use crate::cast::Cast;
+use crate::revision::Revisions;
+use crate::snapshot::Snapshot;
+use crate::time::Time;
+use ensemble_api::status::{Intent, Method, SwitchPhase, Switchover};
+use ensemble_api::{Reason, names};
+use std::sync::Arc;
+
+/// Whether an intent may still hurt somebody: the pod it means exists, was not told to end, and has
+/// not had done to it what is meant.
+pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
+    let pod = snap.pods.get(&intent.member);
+    let Some(pod) = pod.filter(|p| p.meta.pin.uid == intent.uid && !p.meta.deleting) else {
+        return false;
+    };
+    match intent.method {
+        Method::InPlace | Method::Resize => pod.revision() != intent.target,
+        Method::Restart => {
+            let said = snap.memory.sightings.get(&intent.uid);
+            said.is_none_or(|s| s.started.is_empty() || s.started == intent.target)
+        }
+        Method::Recreate | Method::Replace | Method::Remove => true,
+    }
+}
+
+/// Looks again, on a view that was read after the intent was stored. What members said before
+/// `since` does not count.
+pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant, Refusal> {
+    let fresh = &said_since(fresh, since);
+    let stored = fresh.ensemble.status.in_flight.contains(intent);
+    if !stored || intent.epoch != fresh.epoch {
+        return refuse(
+            "one-change-at-a-time",
+            Reason::Conflict,
+            "the intent is not ours or gone",
+            "",
+        );
+    }
+    if !intent_is_live(fresh, intent) {
+        return refuse(
+            "identity-known",
+            Reason::Conflict,
+            "the pod is gone or ending",
+            &*intent.uid,
+        );
+    }
+    let Some(ordinal) = names::ordinal_of(fresh.name(), &intent.member) else {
+        return refuse(
+            "identity-known",
+            Reason::Conflict,
+            "no member of ours",
+            &*intent.member,
+        );
+    };
+    let cast = Cast::of(fresh);
+    still_wanted(&cast, intent, ordinal)?;
+    let safety = Safety::assess_without(&cast, Some(intent));
+    let (pod, how) = safety.judge(ordinal, intent.method, &intent.target)?;
+    Ok(Warrant {
+        pod,
+        how,
+        target: intent.target.clone(),
+    })
+}
+
+/// The same, with only what was said since a time.
+fn said_since(fresh: &Snapshot, since: Time) -> Snapshot {
+    let mut fresh = fresh.clone();
+    if !crate::mutants::is_off("engine-asked-again") {
+        let memory = Arc::make_mut(&mut fresh.memory);
+        memory.sightings.retain(|_, s| s.asked >= since);
+    }
+    fresh
+}
+
+/// The world may have changed its mind since: a corrected template, a scale out.
+fn still_wanted(fresh: &Cast<'_>, intent: &Intent, ordinal: u32) -> Result<(), Refusal> {
+    let spec = &fresh.ensemble.spec;
+    let wanted = match intent.method {
+        Method::Remove => ordinal >= spec.replicas,
+        Method::Replace => true,
+        _ if spec.rollout.paused => false,
+        Method::Restart => true,
+        Method::InPlace | Method::Resize => {
+            let revisions = Revisions::of(fresh);
+            revisions.target == intent.target
+        }
+        Method::Recreate => {
+            let revision = fresh
+                .pods
+                .get(&intent.member)
+                .map(|p| p.revision().to_owned());
+            let outdated = revision.is_some_and(|r| !Revisions::of(fresh).is_current(&r));
+            outdated || Safety::assess(fresh).former_life(ordinal)
+        }
+    };
+    if wanted && !spec.suspend || crate::mutants::is_off("still-wanted") {
+        return Ok(());
+    }
+    refuse(
+        "still-wanted",
+        Reason::Conflict,
+        "the spec no longer asks for it",
+        "",
+    )
+}
+
+/// Looks again before the engine is asked to hand the lead over: the same two pods, the same term,
+/// and a successor that is in sync by what was said since.
+pub fn confirm_switch(
+    fresh: &Snapshot,
+    switch: &Switchover,
+    since: Time,
+) -> Result<SwitchWarrant, Refusal> {
+    let fresh = &said_since(fresh, since);
+    let stored = fresh.ensemble.status.switchover.as_ref() == Some(switch);
+    let ours = switch.epoch == fresh.epoch && switch.phase == SwitchPhase::Proposed;
+    if !stored || !ours || fresh.ensemble.spec.suspend {
+        return refuse(
+            "one-change-at-a-time",
+            Reason::Conflict,
+            "the switchover is not ours or gone",
+            "",
+        );
+    }
+    let cast = Cast::of(fresh);
+    let mut safety = Safety::assess(&cast);
+    // It is this one that is open.
+    safety.switching = false;
+    let to = names::ordinal_of(fresh.name(), &switch.to);
+    let Some(to) = to else {
+        return refuse("identity-known", Reason::Conflict, "no member of ours", &*switch.to);
+    };
+    let planned: HandOver = safety.hand_over(to)?;
+    let same = planned.is(switch);
+    if !same && !crate::mutants::is_off("switch-at-the-same-term") {
+        return refuse(
+            "role-known",
+            Reason::Conflict,
+            format!("{} leads at term {}", planned.from(), planned.term()),
+            format!("{} at term {}", switch.from, switch.term),
+        );
+    }
+    Ok(planned.warrant(switch))
+}

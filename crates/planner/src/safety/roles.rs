@@ -1,0 +1,356 @@
+//! Rules about roles: whom a disruption would hurt, and who may take over.
+
+use super::{Refusal, Safety, refuse};
+use crate::cast::Cast;
+use crate::engine::{Lead, Role};
+use crate::method;
+use crate::presence::Presence;
+use crate::time::Time;
+use crate::view::Pinned;
+use ensemble_api::spec::PrimaryTurn;
+use ensemble_api::status::{Method, SwitchPhase, Switchover};
+use ensemble_api::{Predicate, Reason, names};
+
+/// Planned consent to hand the lead over.
+#[derive(Debug)]
+#[must_use]
+pub struct HandOver {
+    from: Pinned,
+    to: Pinned,
+    term: u64,
+}
+
+impl HandOver {
+    /// Who hands over.
+    pub fn from(&self) -> &str {
+        &self.from.name
+    }
+
+    /// The term that it leads at.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// As it is written down before the engine is asked.
+    pub fn propose(self, cast: &Cast<'_>, cause: &str, request: &str, tries: u32) -> Switchover {
+        let engine = cast.ensemble.spec.engine.as_ref();
+        let seconds = engine.map_or(60, |e| e.switchover_timeout_seconds);
+        let text = format!("{}/{}/{}/{}", cast.ensemble.uid(), self.term, self.to.uid, cast.now.0);
+        Switchover {
+            id: format!("s-{:08x}", crate::revision::fnv64(text.as_bytes()) & 0xffff_ffff),
+            from: self.from.name,
+            from_uid: self.from.uid,
+            to: self.to.name,
+            to_uid: self.to.uid,
+            term: self.term,
+            phase: SwitchPhase::Proposed,
+            cause: cause.to_owned(),
+            request: request.to_owned(),
+            epoch: cast.epoch,
+            since: cast.now.stamp(),
+            deadline: cast.now.plus_seconds(seconds).stamp(),
+            tries,
+            message: String::new(),
+        }
+    }
+
+    /// Whether it is the one that was written down: the same pods, the same term.
+    pub(super) fn is(&self, stored: &Switchover) -> bool {
+        self.from.uid == stored.from_uid
+            && self.to.uid == stored.to_uid
+            && self.term == stored.term
+    }
+
+    pub(super) fn warrant(self, stored: &Switchover) -> SwitchWarrant {
+        SwitchWarrant {
+            id: stored.id.clone(),
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
+/// Consent to ask the engine for a switchover, confirmed on a fresh view.
+#[derive(Debug)]
+#[must_use]
+pub struct SwitchWarrant {
+    id: String,
+    from: Pinned,
+    to: Pinned,
+}
+
+impl SwitchWarrant {
+    /// Which switchover.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Who hands over: the engine refuses if somebody else leads.
+    pub fn from(&self) -> &Pinned {
+        &self.from
+    }
+
+    /// Who takes over.
+    pub fn to(&self) -> &Pinned {
+        &self.to
+    }
+}
+
+/// Whether a switchover is written down and not over.
+pub(super) fn switchover_is_open(cast: &Cast<'_>) -> bool {
+    let stored = cast.ensemble.status.switchover.as_ref();
+    stored.is_some_and(|s| s.phase.is_open()) && !crate::mutants::is_off("no-change-in-a-switch")
+}
+
+fn named(cast: &Cast<'_>, ordinals: &[u32]) -> String {
+    let names: Vec<String> = ordinals
+        .iter()
+        .map(|o| {
+            let name = names::pod(cast.name(), *o);
+            match cast.roles().sighting(*o).map(|s| &s.role) {
+                Some(Role::Unknown(why)) => format!("{name} ({why})"),
+                _ => name,
+            }
+        })
+        .collect();
+    names.join(", ")
+}
+
+impl Safety<'_> {
+    /// Whether the role of a member lets it be disrupted. Down is free of roles.
+    pub(super) fn role_allows(
+        &self,
+        ordinal: u32,
+        method: Method,
+        target: &str,
+    ) -> Result<(), Refusal> {
+        let cast = self.snap;
+        let roles = cast.roles();
+        if !roles.matter() || cast.presence(ordinal).is_down() {
+            return Ok(());
+        }
+        if method == Method::InPlace && !method::touches_engine(cast, ordinal, target) {
+            return Ok(());
+        }
+        if self.in_recovery() {
+            return Ok(());
+        }
+        let leader = self.lead_known()?;
+        if leader != ordinal || crate::mutants::is_off("primary-handed-over") {
+            return self.not_on_its_way(ordinal);
+        }
+        self.leader_may_be_disrupted(ordinal, method)
+    }
+
+    /// An engine that stops or starts may be at work on its data (a rewind, a copy): it is let finish,
+    /// unless that takes for ever.
+    fn not_on_its_way(&self, ordinal: u32) -> Result<(), Refusal> {
+        use crate::engine::WhyUnknown::{Starting, Stopping};
+        let role = self.snap.roles().sighting(ordinal).map(|s| &s.role);
+        let Some(Role::Unknown(why @ (Starting | Stopping))) = role else {
+            return Ok(());
+        };
+        if self.recovering(ordinal) || crate::mutants::is_off("engine-settled") {
+            return Ok(());
+        }
+        let name = names::pod(self.snap.name(), ordinal);
+        refuse(
+            "engine-settled",
+            Reason::RoleUnknown,
+            format!("{name}: {why}"),
+            "it leads or follows",
+        )
+    }
+
+    /// Exactly one leader is known, backed by the lock, and its engine is not paused.
+    fn lead_known(&self) -> Result<u32, Refusal> {
+        let cast = self.snap;
+        if cast.roles().paused() && !crate::mutants::is_off("engine-not-paused") {
+            return refuse("engine-not-paused", Reason::EnginePaused, "paused", "");
+        }
+        match cast.lead() {
+            Lead::One { who, .. } => Ok(*who),
+            _ if crate::mutants::is_off("role-known") => Ok(u32::MAX),
+            Lead::Contested(who) => refuse(
+                "role-known",
+                Reason::LeadContested,
+                format!("{} claim the lead", named(cast, who)),
+                "one leader",
+            ),
+            Lead::Unknown(who) => refuse(
+                "role-known",
+                unknown_because(cast, who),
+                format!("unknown: {}", named(cast, who)),
+                "one leader",
+            ),
+            Lead::Nobody | Lead::Equals => {
+                refuse("role-known", Reason::NoLeader, "nobody leads", "one leader")
+            }
+        }
+    }
+
+    /// What is wrong with the lead, if anything is.
+    pub fn lead_trouble(&self) -> Option<Refusal> {
+        self.lead_known().err()
+    }
+
+    fn leader_may_be_disrupted(&self, ordinal: u32, method: Method) -> Result<(), Refusal> {
+        let cast = self.snap;
+        if cast.replicas() == 1 && ordinal == 0 {
+            // Downtime is unavoidable, and asked for.
+            return Ok(());
+        }
+        let as_it_is = cast.ensemble.spec.rollout.primary == PrimaryTurn::Restart;
+        if method != Method::Restart && !as_it_is {
+            return refuse(
+                "primary-handed-over",
+                Reason::NoSuccessor,
+                format!("{} leads", names::pod(cast.name(), ordinal)),
+                "the lead is handed over first",
+            );
+        }
+        let heirs = (0..cast.replicas()).filter(|o| *o != ordinal);
+        let mut why = Vec::new();
+        for heir in heirs {
+            match self.may_succeed(heir) {
+                Ok(()) => return Ok(()),
+                Err(cause) => why.push(format!("{}: {cause}", names::pod(cast.name(), heir))),
+            }
+        }
+        refuse(
+            "primary-has-successor",
+            Reason::NoSuccessor,
+            why.join("; "),
+            "one in sync",
+        )
+    }
+
+    /// Whether a member could take over now; else why not.
+    pub fn may_succeed(&self, ordinal: u32) -> Result<(), String> {
+        let cast = self.snap;
+        if self.in_flight.contains(&ordinal) {
+            return Err("it is being changed".into());
+        }
+        if !cast.available(ordinal) {
+            return Err(format!("it is {}", cast.presence(ordinal).word()));
+        }
+        cast.roles().may_succeed(cast.name(), ordinal)
+    }
+
+    /// Consent to hand the lead to a member; nobody is disrupted until it has arrived.
+    pub fn hand_over(&mut self, to: u32) -> Result<HandOver, Refusal> {
+        self.view_current()?;
+        let from = self.lead_known()?;
+        if self.switching || !self.in_flight.is_empty() {
+            return refuse(
+                "one-change-at-a-time",
+                Reason::SwitchingOver,
+                format!("{} in flight", self.in_flight.len()),
+                "nothing in flight",
+            );
+        }
+        let heir = self.may_succeed(to);
+        if let Err(cause) = heir
+            && !crate::mutants::is_off("successor-synced")
+        {
+            let name = names::pod(self.snap.name(), to);
+            return refuse(
+                "successor-synced",
+                Reason::NoSuccessor,
+                format!("{name}: {cause}"),
+                "in sync",
+            );
+        }
+        let (from, to) = (self.identity_known(from)?, self.identity_known(to)?);
+        let Lead::One { term, .. } = self.snap.lead() else {
+            return refuse("role-known", Reason::NoLeader, "nobody leads", "one leader");
+        };
+        self.switching = true;
+        Ok(HandOver {
+            from,
+            to,
+            term: *term,
+        })
+    }
+
+    /// Nobody has led and nobody was Ready for long: members may be recreated on their own claims,
+    /// so that a corrected template gets through.
+    pub(super) fn in_recovery(&self) -> bool {
+        self.in_flight.is_empty()
+            && self
+                .in_recovery_at()
+                .is_some_and(|at| at <= self.snap.now)
+    }
+
+    /// When [`Safety::in_recovery`] will hold by time alone.
+    pub fn in_recovery_at(&self) -> Option<Time> {
+        let cast = self.snap;
+        let engine = cast.ensemble.spec.engine.as_ref()?;
+        let serving = cast
+            .pod_ordinals()
+            .any(|o| cast.presence(o) == Presence::Serving);
+        let led = matches!(cast.lead(), Lead::One { .. } | Lead::Contested(_));
+        if serving || led {
+            return None;
+        }
+        let since = cast.memory.leaderless_since?;
+        Some(since.plus_seconds(engine.recover_after_seconds))
+    }
+
+    /// The rules about roles with their values now.
+    pub(super) fn role_predicates(&self) -> Vec<Predicate> {
+        let cast = self.snap;
+        if !cast.roles().matter() {
+            return Vec::new();
+        }
+        let row = |name: &str, holds: bool, observed: String, limit: &str| Predicate {
+            name: name.into(),
+            holds,
+            observed,
+            limit: limit.into(),
+        };
+        let (known, observed) = match cast.lead() {
+            Lead::One { who, term } => (
+                true,
+                format!("{} leads at term {term}", names::pod(cast.name(), *who)),
+            ),
+            Lead::Contested(who) => (false, format!("{} claim the lead", named(cast, who))),
+            Lead::Unknown(who) => (false, format!("unknown: {}", named(cast, who))),
+            Lead::Nobody | Lead::Equals => (false, "nobody leads".into()),
+        };
+        let leader = cast.roles().leader();
+        let heirs: Vec<String> = (0..cast.replicas())
+            .filter(|o| Some(*o) != leader && self.may_succeed(*o).is_ok())
+            .map(|o| names::pod(cast.name(), o))
+            .collect();
+        let single = cast.replicas() == 1;
+        let heir = match (heirs.is_empty(), single) {
+            (false, _) => heirs.join(", "),
+            (true, true) => "a single member has none".into(),
+            (true, false) => "none".into(),
+        };
+        vec![
+            row("role-known", known, observed, "one leader"),
+            row(
+                "primary-has-successor",
+                !heirs.is_empty(),
+                heir,
+                "one in sync",
+            ),
+        ]
+    }
+}
+
+/// Credentials that are refused do not pass by themselves, so they are named first.
+fn unknown_because(cast: &Cast<'_>, who: &[u32]) -> Reason {
+    use crate::engine::WhyUnknown::Unauthorised;
+    let refused = who.iter().any(|o| {
+        let role = cast.roles().sighting(*o).map(|s| &s.role);
+        matches!(role, Some(Role::Unknown(Unauthorised(_))))
+    });
+    if refused {
+        Reason::EngineUnauthorised
+    } else {
+        Reason::RoleUnknown
+    }
+}

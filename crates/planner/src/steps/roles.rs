@@ -1,0 +1,159 @@
+//! Roles: who leads, who follows closely enough, and a lead that has to move for another reason than
+//! a rollout.
+
+use crate::engine::Lead;
+use crate::plan::{Draft, EngineWrite, blocker};
+use crate::time::Time;
+use ensemble_api::report::Action;
+use ensemble_api::{Reason, names};
+
+/// Says what is wrong with the roles, and moves the lead away from where it cannot stay.
+pub fn run(draft: &mut Draft<'_>) {
+    if !draft.snap.roles().matter() {
+        return;
+    }
+    lead(draft);
+    labelled(draft);
+    grace(draft);
+    nudge(draft);
+    move_away(draft);
+}
+
+/// For how long after a change the engine is nudged rather than waited for.
+const NUDGE_FOR_MS: i64 = 30_000;
+/// How often.
+const NUDGE_EVERY_MS: i64 = 500;
+
+/// Patroni's leader looks at its cluster every `loop_wait` seconds; what waits for that look (a slot
+/// for a new follower, another synchronous standby) need not wait so long.
+fn nudge(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let Some(leader) = snap.roles().leader().filter(|_| draft.can_switch()) else {
+        return;
+    };
+    let recent = |since: Option<Time>| since.is_some_and(|t| t.plus_ms(NUDGE_FOR_MS) > snap.now);
+    let others: Vec<u32> = snap.pod_ordinals().filter(|o| *o != leader).collect();
+    let stops = |o: &u32| {
+        let pod = snap.our_pod(*o);
+        pod.is_some_and(|p| p.meta.deleting || p.is_changing())
+    };
+    let stopping = snap.roles().synchronous() && others.iter().any(stops);
+    let run_is_new = |o: &u32| {
+        let run = snap.our_pod(*o).and_then(|p| snap.memory.runs.get(&p.meta.pin.uid));
+        recent(run.map(|r| r.since))
+    };
+    let changed = recent(snap.memory.led_since) || others.iter().any(run_is_new);
+    let follows = |o: &u32| snap.roles().in_sync(snap.name(), *o).is_ok();
+    let unfollowed = others.iter().any(|o| !follows(o) && snap.available(*o));
+    let named = snap.roles().leader_says().is_some_and(|s| !s.sync_standbys.is_empty());
+    let unnamed = snap.roles().synchronous() && !named && !others.is_empty();
+    if !stopping && !(changed && (unfollowed || unnamed)) {
+        return;
+    }
+    let Some(pod) = snap.our_pod(leader) else {
+        return;
+    };
+    draft.wake.at(snap.now.plus_ms(NUDGE_EVERY_MS));
+    draft.engine.push(EngineWrite::Nudge {
+        member: pod.meta.pin.name.clone(),
+        uid: pod.meta.pin.uid.clone(),
+    });
+}
+
+/// That nobody, or more than one, is known to lead.
+fn lead(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    if snap.pod_ordinals().next().is_none() {
+        return;
+    }
+    if let Some(at) = draft.safety.in_recovery_at().filter(|at| *at > snap.now) {
+        draft.wake.at(at);
+    }
+    let Some(refusal) = draft.safety.lead_trouble() else {
+        return;
+    };
+    let mut blocker = blocker(snap, refusal.reason, refusal.observed.clone());
+    blocker.observed = refusal.observed;
+    blocker.limit = refusal.limit;
+    draft.block(Action::Follow, None, "roles", blocker);
+}
+
+/// The leader's pod must carry the label by which the primary Service finds it.
+fn labelled(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let (Some(engine), Lead::One { who, .. }) = (&snap.ensemble.spec.engine, snap.lead()) else {
+        return;
+    };
+    let label = engine.role_label();
+    let Some(pod) = snap.our_pod(*who) else {
+        return;
+    };
+    let found = pod.meta.label(label.key);
+    // While a lead arrives, its label may come a moment later.
+    let settled = snap
+        .memory
+        .led_since
+        .is_some_and(|since| since.plus_ms(10_000) <= snap.now);
+    if found == label.primary {
+        return;
+    }
+    if !settled {
+        return draft.wake.at(snap.now.plus_ms(2_000));
+    }
+    let name = names::pod(snap.name(), *who);
+    let message = format!(
+        "{name} leads and its label {} is {found:?}, not {:?}",
+        label.key, label.primary
+    );
+    let blocker = blocker(snap, Reason::RoleLabelMissing, message);
+    draft.block(Action::Maintain, Some(name), "roles", blocker);
+}
+
+/// A stopping synchronous standby waits up to twice `loop_wait` for its successor.
+fn grace(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let Some(wait) = snap.roles().leader_says().and_then(|s| s.loop_wait) else {
+        return;
+    };
+    let spec = snap.ensemble.spec.template.0.get("spec");
+    let grace = spec.and_then(|s| s.get("terminationGracePeriodSeconds"));
+    let grace = grace.and_then(serde_json::Value::as_u64).unwrap_or(30);
+    let needed = 2 * u64::from(wait);
+    if grace > needed || !snap.roles().synchronous() {
+        return;
+    }
+    let message = format!(
+        "terminationGracePeriodSeconds is {grace}, and loop_wait is {wait}: more than {needed} is needed"
+    );
+    let blocker = blocker(snap, Reason::GraceTooShort, message);
+    draft.block(Action::Maintain, None, "engine", blocker);
+}
+
+/// The lead leaves a node that takes no new pods, so that a drain ends; and a member that scaling in
+/// removes.
+fn move_away(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let Some(leader) = snap.roles().leader() else {
+        return;
+    };
+    if !draft.can_switch() || snap.replicas() < 2 {
+        return;
+    }
+    let name = names::pod(snap.name(), leader);
+    if leader >= snap.replicas() {
+        let cause = format!("replicas is {}", snap.replicas());
+        return draft.hand_over_to_best(&cause, "", |_| true);
+    }
+    let Some(node) = snap.our_pod(leader).map(|p| p.node.as_str()) else {
+        return;
+    };
+    if !draft.is_cordoned(leader) {
+        return;
+    }
+    let elsewhere = (0..snap.replicas()).any(|o| o != leader && !draft.is_cordoned(o));
+    if elsewhere {
+        let cause = format!("{name} leads on {node}, which is cordoned");
+        let cordoned: Vec<u32> = (0..snap.replicas()).filter(|o| draft.is_cordoned(*o)).collect();
+        draft.hand_over_to_best(&cause, "", move |o| !cordoned.contains(&o));
+    }
+}
