@@ -147,7 +147,10 @@ async fn primary_dies(postgres: &Postgres<'_>) -> Result<()> {
     })
     .await?;
     postgres.still_writes().await?;
-    ensure!(postgres.members().await?.len() == 2, "somebody made it anew");
+    ensure!(
+        postgres.members().await?.len() == 2,
+        "somebody made it anew"
+    );
     Ok(())
 }
 

@@ -26,7 +26,10 @@ async fn a_drain_of_the_primarys_node_moves_the_lead_first_and_ends() -> Result<
         drained?;
         until_settled(postgres).await?;
         let after = postgres.lock().await?;
-        ensure!(after.holder.as_ref() != Some(&leader), "{leader} still leads");
+        ensure!(
+            after.holder.as_ref() != Some(&leader),
+            "{leader} still leads"
+        );
         let changes = after.transitions - lock.transitions;
         ensure!(changes == 1, "the lead changed {changes} times");
         let told = postgres.nothing_lost().await?;

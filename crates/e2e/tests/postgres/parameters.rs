@@ -33,7 +33,10 @@ async fn everybody_has(
     for (member, started) in &now {
         let shown = postgres.sql(member, "SHOW max_connections").await?;
         ensure!(shown == value, "{member} has {shown}");
-        ensure!(before.get(member) < Some(started), "{member} did not restart");
+        ensure!(
+            before.get(member) < Some(started),
+            "{member} did not restart"
+        );
         let log = postgres.namespace.logs(member).await?;
         let bad = ["recovery has paused", "insufficient parameter settings"];
         let complaint = bad.into_iter().find(|text| log.contains(text));
@@ -76,7 +79,10 @@ async fn max_connections_is_raised_replicas_first_and_lowered_primary_first() ->
         }
         let stored = postgres.get(&postgres.leader().await?, "/config").await?;
         let stored = &stored["postgresql"]["parameters"]["max_connections"];
-        ensure!(text(stored).context("no value")? == "80", "stored is {stored}");
+        ensure!(
+            text(stored).context("no value")? == "80",
+            "stored is {stored}"
+        );
 
         set(postgres, "80").await?;
         until_settled(postgres).await?;
@@ -105,7 +111,10 @@ async fn what_can_be_reloaded_restarts_nothing() -> Result<()> {
             let shown = postgres.sql(member, "SHOW work_mem").await?;
             ensure!(shown == "5MB", "{member} has {shown}");
         }
-        ensure!(starts(postgres).await? == before, "PostgreSQL was restarted");
+        ensure!(
+            starts(postgres).await? == before,
+            "PostgreSQL was restarted"
+        );
         Ok(())
     })
     .await

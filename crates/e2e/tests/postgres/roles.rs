@@ -75,7 +75,9 @@ async fn a_primary_whose_replicas_lag_is_not_touched_until_one_has_caught_up() -
         let names = replicas(postgres).await?;
         let mut stopped = Vec::new();
         for name in &names {
-            let pid = postgres.sql(name, "SELECT pid FROM pg_stat_wal_receiver").await?;
+            let pid = postgres
+                .sql(name, "SELECT pid FROM pg_stat_wal_receiver")
+                .await?;
             let stop = format!("kill -STOP {pid}");
             postgres.namespace.shell(name, &stop).await?;
             stopped.push((name, pid));
@@ -164,11 +166,14 @@ async fn a_configuration_that_breaks_everybody_is_recovered_from_once_corrected(
         set_config(postgres, &bad).await?;
         let pods = postgres.namespace.api::<k8s_openapi::api::core::v1::Pod>();
         for member in postgres.members().await?.into_keys() {
-            pods.delete(&member, &kube::api::DeleteParams::default()).await?;
+            pods.delete(&member, &kube::api::DeleteParams::default())
+                .await?;
         }
         eventually("nobody is ready", LIMIT, async || {
             let all = postgres.members().await?;
-            let ready = all.values().filter(|p| ensemble_testbed::harness::is_ready(p));
+            let ready = all
+                .values()
+                .filter(|p| ensemble_testbed::harness::is_ready(p));
             Ok((all.len() == 3 && ready.count() == 0).then_some(()))
         })
         .await?;
@@ -195,13 +200,17 @@ fn map() -> String {
 }
 
 async fn config(postgres: &Postgres<'_>) -> Result<String> {
-    let maps = postgres.namespace.api::<k8s_openapi::api::core::v1::ConfigMap>();
+    let maps = postgres
+        .namespace
+        .api::<k8s_openapi::api::core::v1::ConfigMap>();
     let data = maps.get(&map()).await?.data.unwrap_or_default();
     data.get("patroni.yml").cloned().context("no configuration")
 }
 
 async fn set_config(postgres: &Postgres<'_>, text: &str) -> Result<()> {
-    let maps = postgres.namespace.api::<k8s_openapi::api::core::v1::ConfigMap>();
+    let maps = postgres
+        .namespace
+        .api::<k8s_openapi::api::core::v1::ConfigMap>();
     let body = kube::api::Patch::Merge(json!({"data": {"patroni.yml": text}}));
     maps.patch(&map(), &kube::api::PatchParams::default(), &body)
         .await?;

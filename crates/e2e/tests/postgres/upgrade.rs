@@ -88,7 +88,10 @@ async fn the_same_under_a_stateful_set_is_measured_alike() -> Result<()> {
         let outcome = postgres.upgraded("2").await?;
         ensure!(outcome.timelines >= 1, "{outcome:?}");
         let turns = |s: &&Scene| matches!(s, Scene::Turn(_));
-        ensure!(outcome.scenes.iter().filter(turns).count() == 3, "{outcome:?}");
+        ensure!(
+            outcome.scenes.iter().filter(turns).count() == 3,
+            "{outcome:?}"
+        );
         outcome.nothing_lost()
     })
     .await
@@ -104,7 +107,11 @@ async fn the_sample_passes_validation_and_pod_security_restricted() -> Result<()
             "pod-security.kubernetes.io/enforce": "restricted",
         }}});
         spaces
-            .patch(&namespace.name, &PatchParams::default(), &Patch::Merge(enforce))
+            .patch(
+                &namespace.name,
+                &PatchParams::default(),
+                &Patch::Merge(enforce),
+            )
             .await?;
         for object in sample::stored()? {
             namespace.apply(object).await?;
@@ -125,7 +132,9 @@ async fn the_leader_is_not_touched_until_an_updated_replica_streams_from_it() ->
         let [next, _] = replicas(postgres).await?;
         postgres.switch(&postgres.leader().await?, &next).await?;
         let leader = postgres.leader().await?;
-        postgres.sql(&leader, "ALTER ROLE replicator NOLOGIN").await?;
+        postgres
+            .sql(&leader, "ALTER ROLE replicator NOLOGIN")
+            .await?;
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_replication";
         postgres.sql(&leader, cut).await?;
         eventually("nobody streams and everybody is ready", LIMIT, async || {
@@ -169,12 +178,18 @@ async fn a_tag_that_does_not_exist_touches_nobody_and_is_named_within_seconds() 
         let took = began.elapsed();
         ensure!(took < Duration::from_secs(30), "it took {took:?}");
         let said = why(cluster, postgres)?;
-        ensure!(said.code == 4 && said.out.contains(&image("nowhere")), "{said:?}");
+        ensure!(
+            said.code == 4 && said.out.contains(&image("nowhere")),
+            "{said:?}"
+        );
         ensure!(postgres.marks().await? == before, "somebody was touched");
 
         postgres.set_image(&image("1")).await?;
         until_settled(postgres).await?;
-        ensure!(postgres.marks().await? == before, "going back touched somebody");
+        ensure!(
+            postgres.marks().await? == before,
+            "going back touched somebody"
+        );
         let told = postgres.nothing_lost().await?;
         ensure!(told.iter().all(|t| t.pauses == 0), "{told:?}");
         Ok(())
@@ -198,8 +213,14 @@ async fn a_change_beside_the_engines_container_moves_no_leader() -> Result<()> {
         let template = json!({"template": {"spec": {"containers": list}}});
         postgres.change_spec(template).await?;
         until_settled(postgres).await?;
-        ensure!(postgres.marks().await? == before, "PostgreSQL was restarted");
-        ensure!(postgres.lock().await? == lock, "the lead moved from {leader}");
+        ensure!(
+            postgres.marks().await? == before,
+            "PostgreSQL was restarted"
+        );
+        ensure!(
+            postgres.lock().await? == lock,
+            "the lead moved from {leader}"
+        );
         Ok(())
     })
     .await
