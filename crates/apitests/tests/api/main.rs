@@ -11,5 +11,6 @@ mod names;
 mod quiet;
 mod repair;
 mod rollout;
+mod samples;
 mod scale;
 mod validation;
