@@ -31,6 +31,12 @@ pub struct Lock {
 }
 
 impl Postgres<'_> {
+    /// Runs a shell command in a member's PostgreSQL container.
+    pub async fn shell(&self, member: &str, script: &str) -> Result<String> {
+        let container = Some("postgres");
+        self.namespace.shell_in(member, container, script).await
+    }
+
     /// Asks the Patroni of one member.
     pub async fn ask(
         &self,
@@ -46,7 +52,7 @@ impl Postgres<'_> {
         let script = format!(
             "curl -sS -m 60 -w '\\n%{{http_code}}' -X {method} {data} http://localhost:8008{path}"
         );
-        let said = self.namespace.shell(member, &script).await?;
+        let said = self.shell(member, &script).await?;
         let (body, status) = said.trim_end().rsplit_once('\n').context("no status")?;
         Ok(Answer {
             status: status.parse().context("not a status")?,
@@ -63,12 +69,7 @@ impl Postgres<'_> {
     /// Runs SQL in a member, as its superuser.
     pub async fn sql(&self, member: &str, statement: &str) -> Result<String> {
         let script = format!("{PSQL} \"{statement}\"");
-        Ok(self
-            .namespace
-            .shell(member, &script)
-            .await?
-            .trim()
-            .to_owned())
+        Ok(self.shell(member, &script).await?.trim().to_owned())
     }
 
     /// Who holds the lock, as Patroni wrote it down.

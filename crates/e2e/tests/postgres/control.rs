@@ -4,6 +4,8 @@ use crate::{alone, until_settled};
 use anyhow::{Context, Result, ensure};
 use ensemble_e2e::postgres::film::is_upgrade;
 use ensemble_e2e::postgres::{LIMIT, Postgres, Shape, image};
+use ensemble_testbed::full::Testbed;
+use ensemble_testbed::full::faults::Target;
 use ensemble_testbed::{Component, eventually};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
@@ -122,11 +124,14 @@ async fn a_restart_of_the_api_server_changes_nothing() -> Result<()> {
 async fn without_the_controller_patroni_fails_over_and_clients_follow_through_the_service()
 -> Result<()> {
     let shape = Shape::ensemble(0).synchronous(true);
-    alone("absent", shape, async |_, postgres| {
+    alone("absent", shape, async |cluster, postgres| {
+        let Some(testbed) = cluster.testbed() else {
+            return Ok(());
+        };
         let client = postgres.namespace.client();
         postgres.start_writing().await?;
         scale_controllers(&client, 0).await?;
-        let failed_over = primary_dies(postgres).await;
+        let failed_over = primary_dies(testbed, postgres).await;
         scale_controllers(&client, 1).await?;
         failed_over?;
         until_settled(postgres).await?;
@@ -137,8 +142,15 @@ async fn without_the_controller_patroni_fails_over_and_clients_follow_through_th
 }
 
 /// The primary vanishes without a word; nobody is there to make it anew.
-async fn primary_dies(postgres: &Postgres<'_>) -> Result<()> {
+async fn primary_dies(testbed: &Testbed, postgres: &Postgres<'_>) -> Result<()> {
     let leader = postgres.leader().await?;
+    let pod = postgres.pod(&leader).await?;
+    // Killed before it is deleted: a deletion alone would let Patroni give the lock back in order.
+    let patroni = Target {
+        container: Some("postgres"),
+        process: None,
+    };
+    testbed.signal_in_pod(&pod, &patroni, rustix::process::Signal::KILL)?;
     let pods = postgres.namespace.api::<Pod>();
     pods.delete(&leader, &at_once()).await?;
     eventually("another member leads", LIMIT, async || {

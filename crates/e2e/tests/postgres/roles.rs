@@ -20,7 +20,7 @@ fn behind_a_proxy(leader: u32) -> Shape {
 /// Tells the proxy of one member what to do.
 async fn proxy(postgres: &Postgres<'_>, member: &str, mode: &str) -> Result<()> {
     let script = format!("echo {mode} > /tmp/proxy-mode");
-    postgres.namespace.shell(member, &script).await?;
+    postgres.shell(member, &script).await?;
     Ok(())
 }
 
@@ -79,7 +79,7 @@ async fn a_primary_whose_replicas_lag_is_not_touched_until_one_has_caught_up() -
                 .sql(name, "SELECT pid FROM pg_stat_wal_receiver")
                 .await?;
             let stop = format!("kill -STOP {pid}");
-            postgres.namespace.shell(name, &stop).await?;
+            postgres.shell(name, &stop).await?;
             stopped.push((name, pid));
         }
         let fill = "CREATE TABLE filler AS SELECT repeat('x', 900) FROM generate_series(1, 4000)";
@@ -94,7 +94,7 @@ async fn a_primary_whose_replicas_lag_is_not_touched_until_one_has_caught_up() -
         for (name, pid) in stopped {
             let go_on = format!("kill -CONT {pid} || true");
             // Its container may have been restarted meanwhile; then it lags no more.
-            let _ = postgres.namespace.shell(name, &go_on).await;
+            let _ = postgres.shell(name, &go_on).await;
         }
         until_settled(postgres).await?;
         ensure!(postgres.leader().await? != leader, "the lead did not move");
