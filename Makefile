@@ -31,6 +31,8 @@ build: ## build the `ensemble` binary, optimised, in target/release
 .PHONY: test
 test: ## all tests that need Rust alone: no root, no cluster, no network
 	$(CARGO) test --workspace $(LOCKED) --no-fail-fast
+	$(CARGO) test $(LOCKED) --no-fail-fast -p ensemble-planner -p ensemble-rehearsal \
+		--features ensemble-planner/mutants,ensemble-rehearsal/mutants --test mutants
 
 .PHONY: demo
 demo: ## see it work: the real conductor on a simulated cluster, with a node that dies; no root, no network

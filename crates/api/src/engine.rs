@@ -1,6 +1,7 @@
 //! Who tells the roles: the part of a spec that makes members more than equals.
 
 use crate::names;
+use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,8 +44,25 @@ pub struct Engine {
 }
 
 /// PostgreSQL under Patroni.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.parameters) || !('max_connections' in self.parameters) || (self.parameters['max_connections'].matches('^[0-9]{1,6}$') && int(self.parameters['max_connections']) >= 25)").message(
+        "spec.engine.patroni.parameters.max_connections: must be a whole number of at least 25, as Patroni takes it; for example '200'"
+    ),
+    validation = Rule::new("!has(self.parameters) || !('max_worker_processes' in self.parameters) || (self.parameters['max_worker_processes'].matches('^[0-9]{1,6}$') && int(self.parameters['max_worker_processes']) >= 2)").message(
+        "spec.engine.patroni.parameters.max_worker_processes: must be a whole number of at least 2; for example '8'"
+    ),
+    validation = Rule::new("!has(self.parameters) || !('max_wal_senders' in self.parameters) || (self.parameters['max_wal_senders'].matches('^[0-9]{1,6}$') && int(self.parameters['max_wal_senders']) >= 3)").message(
+        "spec.engine.patroni.parameters.max_wal_senders: must be a whole number of at least 3; for example '10'"
+    ),
+    validation = Rule::new("!has(self.parameters) || !('max_prepared_transactions' in self.parameters) || self.parameters['max_prepared_transactions'].matches('^[0-9]{1,6}$')").message(
+        "spec.engine.patroni.parameters.max_prepared_transactions: must be a whole number; for example '0'"
+    ),
+    validation = Rule::new("!has(self.parameters) || !('max_locks_per_transaction' in self.parameters) || (self.parameters['max_locks_per_transaction'].matches('^[0-9]{1,6}$') && int(self.parameters['max_locks_per_transaction']) >= 32)").message(
+        "spec.engine.patroni.parameters.max_locks_per_transaction: must be a whole number of at least 32; for example '64'"
+    )
+)]
 pub struct Patroni {
     /// The port of Patroni's REST API in each member.
     #[serde(default = "patroni_port")]
@@ -81,7 +99,7 @@ pub struct Patroni {
     /// reloaded; what needs a restart restarts PostgreSQL member by member, in the order that the
     /// change demands. Parameters that are not named here are left alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(length(max = 128), inner(length(max = 1024)))]
+    #[schemars(extend("maxProperties" = 128), inner(length(max = 1024)))]
     pub parameters: BTreeMap<String, String>,
 }
 

@@ -281,7 +281,9 @@ impl EnsembleSpec {
     /// The container whose restart is a restart of the member.
     pub fn engine_container(&self) -> String {
         let named = self.engine.as_ref().and_then(|e| e.container.clone());
-        named.or_else(|| self.template.first_container()).unwrap_or_default()
+        named
+            .or_else(|| self.template.first_container())
+            .unwrap_or_default()
     }
 
     /// The headless Service, by the user's word or by default.

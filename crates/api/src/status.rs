@@ -61,6 +61,9 @@ pub struct EnsembleStatus {
     /// The newest switchover: under way, or how it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switchover: Option<Switchover>,
+    /// The newest change of the engine's parameters: under way, or how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<ParameterChange>,
     /// Claims that policy or a request lets go, written down before they are deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
@@ -196,6 +199,38 @@ impl SwitchPhase {
     pub fn is_open(self) -> bool {
         matches!(self, SwitchPhase::Proposed | SwitchPhase::Asked)
     }
+}
+
+/// A change of the engine's parameters, written down before the engine is told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ParameterChange {
+    /// By parameter: its value before; one that had none is missing here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub from: BTreeMap<String, String>,
+    /// By parameter: its value after.
+    #[serde(default)]
+    pub to: BTreeMap<String, String>,
+    /// How far it is.
+    #[serde(default)]
+    pub state: ParameterState,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// How far a change of parameters is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ParameterState {
+    /// The engine is being told, and members restart where they have to.
+    #[default]
+    Applying,
+    /// All members run with it.
+    Applied,
+    /// A member did not come up with it: the old values are put back.
+    RollingBack,
+    /// The old values are in force again. It is not tried again before it is corrected.
+    Refused,
 }
 
 /// How a member is disrupted.

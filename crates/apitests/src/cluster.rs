@@ -57,6 +57,16 @@ async fn install_crds(client: &kube::Client) -> Result<()> {
             },
         )
         .await?;
+        // Established, it may still be getting its storage ready.
+        let (group, version) = (crd.spec.group.clone(), crd.spec.versions[0].name.clone());
+        let gvk = kube::core::GroupVersionKind::gvk(&group, &version, &crd.spec.names.kind);
+        let resource = kube::api::ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
+        let objects: kube::Api<kube::api::DynamicObject> =
+            kube::Api::all_with(client.clone(), &resource);
+        ensemble_testbed::eventually("it can be listed", Duration::from_secs(20), async || {
+            Ok(objects.list(&Default::default()).await.ok().map(|_| ()))
+        })
+        .await?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use crate::commands::explore::{fault_kind, scenario_name};
 use crate::output::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use ensemble_rehearsal::fault::{Fault, What};
+use ensemble_rehearsal::forecast::Trouble;
 use ensemble_rehearsal::scenario::Scenario;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -85,6 +86,22 @@ pub enum Command {
     /// clears it, what is safe meanwhile, which safety rules hold (it is not those), and what you
     /// may do. The exit code says how the ensemble stands.
     Why(Named),
+    /// Foretell what a change would do to an ensemble, step by step; nothing is changed
+    ///
+    /// Reads the ensemble's pods, claims and nodes, asks the API server whether it would accept the
+    /// file (a dry run), then plays the controller's own decisions to their end on a copy of the
+    /// cluster in memory. Durations are guesses: how long your containers take to start is not known
+    /// beforehand. Exits with 0 if there is nothing to do, 2 if there is, 3 if it would wait for
+    /// something, 4 if it would be stuck.
+    Plan(Plan),
+    /// Play a file on a cluster in memory, with what goes wrong; needs no cluster
+    ///
+    /// Brings the Ensemble of the file up on simulated nodes and says what happens, step by step.
+    /// With --from the Ensemble of that file is brought up first and then changed. Faults and drains
+    /// come once the first member is touched, or once all is well if none is. Every write is checked
+    /// against the rules. Exits with 0 if all ends well, 3 if it would wait for something, 4 if it
+    /// would be stuck or a rule was broken.
+    Simulate(Simulate),
     /// List the revisions of an ensemble's template
     History(Named),
     /// Hold the rollout where it is; members that fail are still repaired
@@ -221,6 +238,39 @@ pub struct Named {
     /// The ensemble: NAME or ens/NAME
     #[arg(value_parser = ensemble_name)]
     pub name: String,
+}
+
+/// `plan`.
+#[derive(Args, Debug)]
+pub struct Plan {
+    /// The ensemble: NAME or ens/NAME
+    #[arg(value_parser = ensemble_name)]
+    pub name: String,
+    /// The Ensemble as it is to be, in YAML or JSON; '-' is stdin. Without it: what is left to do
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub file: Option<std::path::PathBuf>,
+}
+
+/// `simulate`.
+#[derive(Args, Debug)]
+pub struct Simulate {
+    /// The Ensemble, in YAML or JSON; '-' is stdin
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub file: std::path::PathBuf,
+    /// The Ensemble as it was before: it is brought up first, then changed
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<std::path::PathBuf>,
+    /// What goes wrong, several times for several: NodeDies@NODE, NodeParted@NODE,
+    /// PodDeleted@MEMBER, ClaimDeleted@MEMBER, ControllerDies, StatusWiped, ImageMissing, CrashLoop,
+    /// NeverReady
+    #[arg(long, value_name = "KIND[@WHOM]")]
+    pub fault: Vec<Trouble>,
+    /// A node to drain: node-a, node-b, node-c and so on
+    #[arg(long, value_name = "NODE")]
+    pub drain: Vec<String>,
+    /// How many nodes there are, in three zones in turn
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=26))]
+    pub nodes: u8,
 }
 
 /// A change of one ensemble.

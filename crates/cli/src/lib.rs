@@ -10,6 +10,7 @@ pub mod commands;
 pub mod docs;
 pub mod exit;
 pub mod failure;
+pub mod file;
 pub mod manifests;
 pub mod output;
 pub mod view;
@@ -30,6 +31,10 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Why(args) => {
             commands::why::run(&Cluster::connect(&global).await?, &global, &args.name).await
         }
+        Command::Plan(args) => {
+            commands::plan::run(&Cluster::connect(&global).await?, &global, &args).await
+        }
+        Command::Simulate(args) => commands::simulate::run(&global, &args),
         Command::History(args) => {
             commands::history::run(&Cluster::connect(&global).await?, &global, &args.name).await
         }

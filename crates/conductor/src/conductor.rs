@@ -304,7 +304,13 @@ impl Conductor {
         }
     }
 
-    pub(crate) fn send(&mut self, key: Key, purpose: Purpose, call: ApiCall, out: &mut Vec<Output>) {
+    pub(crate) fn send(
+        &mut self,
+        key: Key,
+        purpose: Purpose,
+        call: ApiCall,
+        out: &mut Vec<Output>,
+    ) {
         if !self.busy.insert(key.clone()) {
             return;
         }
@@ -406,7 +412,14 @@ impl Conductor {
         )
     }
 
-    pub(crate) fn cancel(&mut self, now: Time, uid: &str, member: &str, reason: Reason, message: String) {
+    pub(crate) fn cancel(
+        &mut self,
+        now: Time,
+        uid: &str,
+        member: &str,
+        reason: Reason,
+        message: String,
+    ) {
         self.memory().cancelled.insert(uid.to_owned());
         self.fail(now, (Kind::Pod, member.to_owned()), reason, message);
     }

@@ -94,9 +94,10 @@ impl Conductor {
 
     /// Once all is there, gives warrants or refuses, and sends what has a warrant.
     pub(crate) fn confirm_if_complete(&mut self, now: Time, out: &mut Vec<Output>) {
-        let complete = self.look.as_ref().is_some_and(|look| {
-            look.list.is_some() && self.all_have_answered(look.since)
-        });
+        let complete = self
+            .look
+            .as_ref()
+            .is_some_and(|look| look.list.is_some() && self.all_have_answered(look.since));
         if !complete {
             return;
         }

@@ -142,7 +142,9 @@ impl Conductor {
             member: pod.meta.pin.name.clone(),
             uid: pod.meta.pin.uid.clone(),
             address: pod.ip.clone(),
-            peers: pods.map(|p| (p.ip.clone(), p.meta.pin.name.clone())).collect(),
+            peers: pods
+                .map(|p| (p.ip.clone(), p.meta.pin.name.clone()))
+                .collect(),
             spec: snap.ensemble.spec.clone(),
             asked: now,
             ask,
@@ -158,7 +160,12 @@ impl Conductor {
     /// Members whose engine can be asked: those that have an address.
     pub(crate) fn to_be_asked(&self) -> Vec<PodView> {
         let snap = &self.world.snap;
-        let speaks = snap.ensemble.spec.engine.as_ref().is_some_and(|e| e.patroni.is_some());
+        let speaks = snap
+            .ensemble
+            .spec
+            .engine
+            .as_ref()
+            .is_some_and(|e| e.patroni.is_some());
         if !speaks {
             return Vec::new();
         }
@@ -178,10 +185,16 @@ impl Conductor {
         let mut next: Option<Time> = None;
         for pod in pods {
             let uid = pod.meta.pin.uid.clone();
-            let due = self.engines.asked.get(&uid).map_or(now, |t| t.plus_ms(every));
-            let under_way = self.engines.pending.values().any(|p| {
-                matches!(p, EnginePurpose::Observe { uid: asked } if *asked == uid)
-            });
+            let due = self
+                .engines
+                .asked
+                .get(&uid)
+                .map_or(now, |t| t.plus_ms(every));
+            let under_way = self
+                .engines
+                .pending
+                .values()
+                .any(|p| matches!(p, EnginePurpose::Observe { uid: asked } if *asked == uid));
             if due <= now && !under_way {
                 self.engines.asked.insert(uid.clone(), now);
                 let call = self.engine_call(now, &pod, Ask::Observe);
@@ -199,7 +212,12 @@ impl Conductor {
     }
 
     /// Tells engines what disrupts nobody, not too often.
-    pub(crate) fn tell_engines(&mut self, now: Time, writes: Vec<EngineWrite>, out: &mut Vec<Output>) {
+    pub(crate) fn tell_engines(
+        &mut self,
+        now: Time,
+        writes: Vec<EngineWrite>,
+        out: &mut Vec<Output>,
+    ) {
         for write in writes {
             let (member, uid, ask) = match write {
                 EngineWrite::Nudge { member, uid } => (member, uid, Ask::Nudge),
@@ -210,7 +228,11 @@ impl Conductor {
                 } => (member, uid, Ask::SetParameters(parameters)),
             };
             let key = format!("{member}/{}", matches!(ask, Ask::Nudge));
-            let due = self.engines.told.get(&key).map_or(now, |t| t.plus_ms(TELL_EVERY_MS));
+            let due = self
+                .engines
+                .told
+                .get(&key)
+                .map_or(now, |t| t.plus_ms(TELL_EVERY_MS));
             let pod = self.world.snap.pods.get(&member);
             let Some(pod) = pod.filter(|p| p.meta.pin.uid == uid && due <= now).cloned() else {
                 continue;
@@ -269,7 +291,9 @@ impl Conductor {
                     // Whether it came about is seen by looking.
                     Reply::Taken(_) | Reply::Unknown(_) => return self.ask_again(),
                 };
-                self.memory().switches.insert(id, SwitchNews::Refused(refused));
+                self.memory()
+                    .switches
+                    .insert(id, SwitchNews::Refused(refused));
                 self.ask_again();
             }
             (EnginePurpose::Restart { member }, EngineOutcome::Replied(reply)) => {

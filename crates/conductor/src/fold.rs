@@ -1,6 +1,7 @@
 //! Folding what is told into the snapshot and into memory.
 
 use crate::{Input, Kind};
+use ensemble_api::status::ParameterState;
 use ensemble_api::{Reason, labels};
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Lead;
@@ -156,7 +157,30 @@ impl World {
                 .map(|p| format!("{}/{term}", p.meta.pin.uid)),
             _ => None,
         };
+        let kept = cast
+            .roles()
+            .leader_says()
+            .and_then(|s| s.parameters.clone());
+        let told = self
+            .snap
+            .ensemble
+            .status
+            .parameters
+            .as_ref()
+            .map(|c| match c.state {
+                ParameterState::Applying | ParameterState::Applied => c.to.clone(),
+                ParameterState::RollingBack | ParameterState::Refused => c.from.clone(),
+            });
+        let keeps = kept.zip(told).is_some_and(|(kept, told)| {
+            told.iter()
+                .all(|(name, value)| kept.get(name) == Some(value))
+        });
         let memory = Arc::make_mut(&mut self.snap.memory);
+        match (keeps, led.is_some()) {
+            (true, _) => drop(memory.told_since.get_or_insert(now)),
+            (false, true) => memory.told_since = None,
+            (false, false) => {}
+        }
         if led.is_some() {
             memory.leaderless_since = None;
         } else {

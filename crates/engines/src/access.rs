@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_wrong_in_a_secret_is_named() {
-        let cases: &[(bool, &[(&str, &str)], &str)] = &[
+        type Case<'a> = (bool, &'a [(&'a str, &'a str)], &'a str);
+        let cases: &[Case<'_>] = &[
             (false, &[("username", "a")], "password is missing"),
             (false, &[("password", "a")], "username is missing"),
             (

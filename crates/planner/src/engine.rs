@@ -272,9 +272,10 @@ impl Roles {
             return Err(format!("it is at term {} of {term}", own.term));
         }
         match own.lag {
-            Some(lag) if lag > self.max_lag => {
-                Err(format!("{lag} bytes behind, at most {} allowed", self.max_lag))
-            }
+            Some(lag) if lag > self.max_lag => Err(format!(
+                "{lag} bytes behind, at most {} allowed",
+                self.max_lag
+            )),
             _ => Ok(()),
         }
     }

@@ -23,7 +23,9 @@ pub mod view;
 pub mod write;
 
 pub use plan::{Plan, plan};
-pub use safety::{Letting, Permit, Refusal, Safety, SwitchWarrant, Warrant, confirm, confirm_switch};
+pub use safety::{
+    Letting, Permit, Refusal, Safety, SwitchWarrant, Warrant, confirm, confirm_switch,
+};
 pub use snapshot::Snapshot;
 pub use steps::prepare::{Pull, pull_state};
 pub use time::Time;

@@ -116,6 +116,8 @@ pub struct Memory {
     pub led_by: Option<String>,
     /// Since when the one that leads is known to.
     pub led_since: Option<Time>,
+    /// Since when the leader says that it keeps the parameters that it was told.
+    pub told_since: Option<Time>,
     /// By the id of a switchover: what is known of it beside what is stored.
     pub switches: BTreeMap<String, SwitchNews>,
     /// By revision and node: images pulled ahead.

@@ -70,7 +70,10 @@ fn images(cast: &Cast<'_>, pod: &PodView, target: &str) -> Option<Map<String, Va
 }
 
 /// By container, the new image where it differs, if nothing else differs between two templates.
-pub fn changed_images(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<String, Value>> {
+pub fn changed_images(
+    old: &Map<String, Value>,
+    new: &Map<String, Value>,
+) -> Option<Map<String, Value>> {
     let without_images = |template: &Map<String, Value>| {
         let mut template = template.clone();
         let containers = template
@@ -79,7 +82,10 @@ pub fn changed_images(old: &Map<String, Value>, new: &Map<String, Value>) -> Opt
             .and_then(Value::as_array_mut);
         let mut images = Map::new();
         for container in containers.into_iter().flatten() {
-            let name = container.get("name").and_then(Value::as_str).map(str::to_owned);
+            let name = container
+                .get("name")
+                .and_then(Value::as_str)
+                .map(str::to_owned);
             let image = container.as_object_mut().and_then(|c| c.remove("image"));
             images.insert(name.unwrap_or_default(), image.unwrap_or(Value::Null));
         }
@@ -98,13 +104,20 @@ pub fn changed_images(old: &Map<String, Value>, new: &Map<String, Value>) -> Opt
 /// moves no leader.
 pub fn touches_engine(cast: &Cast<'_>, ordinal: u32, target: &str) -> bool {
     let engine = cast.ensemble.spec.engine_container();
-    let changed = cast.our_pod(ordinal).and_then(|pod| images(cast, pod, target));
+    let changed = cast
+        .our_pod(ordinal)
+        .and_then(|pod| images(cast, pod, target));
     changed.is_none_or(|c| c.contains_key(&engine))
 }
 
 /// The pod as it is to be: the images, the revision, and which containers that replaces, in one
 /// write at the version that was read.
-pub fn in_place(pod: &Value, revision: &str, number: i64, template: &Map<String, Value>) -> Option<Value> {
+pub fn in_place(
+    pod: &Value,
+    revision: &str,
+    number: i64,
+    template: &Map<String, Value>,
+) -> Option<Value> {
     let mut pod = pod.clone();
     let wanted: Map<String, Value> = template
         .get("spec")?
@@ -117,11 +130,17 @@ pub fn in_place(pod: &Value, revision: &str, number: i64, template: &Map<String,
     let mut replaces = Vec::new();
     for container in pod.pointer_mut("/spec/containers")?.as_array_mut()? {
         let name = container.get("name")?.as_str()?.to_owned();
-        let Some(image) = wanted.get(&name).filter(|i| container.get("image") != Some(i)) else {
+        let Some(image) = wanted
+            .get(&name)
+            .filter(|i| container.get("image") != Some(i))
+        else {
             continue;
         };
         container["image"] = image.clone();
-        replaces.push(format!("{name}={}", ids.get(&name).map_or("", String::as_str)));
+        replaces.push(format!(
+            "{name}={}",
+            ids.get(&name).map_or("", String::as_str)
+        ));
     }
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();

@@ -10,7 +10,7 @@ use crate::steps;
 use crate::time::{Time, Wake};
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::status::{LetGo, Method, SwitchPhase, Switchover};
+use ensemble_api::status::{LetGo, Method, ParameterChange, SwitchPhase, Switchover};
 use ensemble_api::{Blocker, Reason, Report, Step, StepState, names};
 use std::collections::BTreeSet;
 
@@ -89,6 +89,7 @@ pub fn plan(snap: &Snapshot) -> Plan {
     steps::members::run(&mut draft);
     steps::scale::run(&mut draft);
     steps::rollout::run(&mut draft);
+    steps::parameters::run(&mut draft);
     steps::upkeep::run(&mut draft);
     steps::status::run(draft)
 }
@@ -111,6 +112,8 @@ pub(crate) struct Draft<'s> {
     pub let_go: Vec<LetGo>,
     /// The newest switchover as it is to be stored.
     pub switchover: Option<Switchover>,
+    /// The newest change of parameters as it is to be stored.
+    pub parameters: Option<ParameterChange>,
     /// The marks in the Ensemble's metadata are written first: they are to outlive the status.
     pub mark_first: bool,
     /// Ordinals whose rebuilding is not answered yet: their new life has not begun.
@@ -138,6 +141,7 @@ impl<'s> Draft<'s> {
             halted: false,
             let_go: snap.ensemble.status.let_go.clone(),
             switchover: snap.ensemble.status.switchover.clone(),
+            parameters: snap.ensemble.status.parameters.clone(),
             rebuilding: BTreeSet::new(),
             over: BTreeSet::new(),
             mark_first: false,
@@ -238,7 +242,9 @@ impl<'s> Draft<'s> {
     pub fn hand_over_to_best(&mut self, cause: &str, request: &str, will_do: impl Fn(u32) -> bool) {
         let snap = self.snap;
         let leader = snap.roles().leader();
-        let others: Vec<u32> = (0..snap.replicas()).filter(|o| Some(*o) != leader).collect();
+        let others: Vec<u32> = (0..snap.replicas())
+            .filter(|o| Some(*o) != leader)
+            .collect();
         let mut heirs: Vec<u32> = others
             .iter()
             .copied()

@@ -69,7 +69,7 @@ pub fn of(snap: &Snapshot, ordinal: u32) -> Presence {
 
 /// What is known of a pod that is ours.
 pub fn of_pod(snap: &Snapshot, pod: &PodView) -> Presence {
-    if pod.meta.deleting {
+    if pod.meta.deleting && !crate::mutants::is_off("wait-for-terminating") {
         return Presence::Leaving;
     }
     if let Some(proof) = proof_of_down(snap, pod) {

@@ -296,8 +296,17 @@ pub fn service(snap: &Snapshot) -> Value {
 fn engine_ports(snap: &Snapshot) -> Vec<Value> {
     let spec = snap.ensemble.spec.template.pod_spec();
     let engine = snap.ensemble.spec.engine_container();
-    let patroni = snap.ensemble.spec.engine.as_ref().and_then(|e| e.patroni.as_ref());
-    let containers = spec.get("containers").and_then(Value::as_array).into_iter().flatten();
+    let patroni = snap
+        .ensemble
+        .spec
+        .engine
+        .as_ref()
+        .and_then(|e| e.patroni.as_ref());
+    let containers = spec
+        .get("containers")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let declared = containers
         .filter(|c| c.get("name").and_then(Value::as_str) == Some(&engine))
         .filter_map(|c| c.get("ports")?.as_array())
@@ -310,13 +319,19 @@ fn engine_ports(snap: &Snapshot) -> Vec<Value> {
         if patroni.is_some_and(|p| i64::from(p.port) == number) {
             continue;
         }
-        let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
+        let protocol = port
+            .get("protocol")
+            .and_then(Value::as_str)
+            .unwrap_or("TCP");
         let name = port.get("name").and_then(Value::as_str);
         let name = name.map_or_else(|| format!("port-{n}"), str::to_owned);
-        ports.push(json!({"name": name, "port": number, "protocol": protocol, "targetPort": number}));
+        ports.push(
+            json!({"name": name, "port": number, "protocol": protocol, "targetPort": number}),
+        );
     }
     if ports.is_empty() && patroni.is_some() {
-        ports.push(json!({"name": "postgres", "port": 5432, "protocol": "TCP", "targetPort": 5432}));
+        ports
+            .push(json!({"name": "postgres", "port": 5432, "protocol": "TCP", "targetPort": 5432}));
     }
     ports
 }

@@ -7,10 +7,18 @@
 mod common;
 
 use common::*;
-use ensemble_planner::{Time, confirm, mutants};
+use ensemble_planner::engine::{Role, WhyUnknown};
+use ensemble_planner::{Time, confirm, confirm_switch, mutants};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
+
+/// Only the primary is left to be updated.
+fn handing_over() -> World {
+    let mut world = World::led(3, 0);
+    world.prepared("2").updated(1, "2").updated(2, "2");
+    world
+}
 
 /// A rule, and what is asked of the planner in a situation where it matters: whether the answer is
 /// safe.
@@ -64,6 +72,11 @@ const CASES: &[Case] = &[
             .insert("n0".into(), Time(NOW));
         granted(world.prepared("2")).is_empty()
     }),
+    ("wait-for-terminating", || {
+        let mut world = World::settled(3);
+        world.prepared("2").leaving(2, 1);
+        granted(&world).is_empty()
+    }),
     ("budget-counts-grants", || {
         let mut world = World::settled(3);
         granted(world.prepared("2")).len() <= 1
@@ -102,6 +115,106 @@ const CASES: &[Case] = &[
         world.gone(2).store_status();
         world.change_claim("data", 2, &json!({"metadata": {"uid": "another"}}));
         let_go(&world.plan()) == ["wal-orders-2"]
+    }),
+    ("ready-is-not-in-sync", || {
+        let mut world = World::led(3, 0);
+        world.prepared("2").updated(1, "2");
+        world.but(0, |s| drop(s.attached.remove("orders-1")));
+        granted(&world).is_empty()
+    }),
+    ("sync-at-its-term", || {
+        let mut world = World::led(3, 0);
+        world.prepared("2").updated(1, "2").but(1, |s| s.term = 6);
+        granted(&world).is_empty()
+    }),
+    ("sync-standby-named", || {
+        let mut world = handing_over();
+        switchover(&world.synchronous(0, None).plan()).is_none()
+    }),
+    ("successor-synced", || {
+        let mut world = World::led(3, 0);
+        world.but(2, |s| s.lag = Some(1 << 40));
+        let snap = world.switching(0, 2, 7, "Proposed").snapshot();
+        confirm_switch(&snap, &stored_switch(&snap), Time(0)).is_err()
+    }),
+    ("switch-within-budget", || {
+        let mut world = handing_over();
+        switchover(&world.unhealthy(2, NOW).plan()).is_none()
+    }),
+    ("primary-handed-over", || {
+        let mut world = handing_over();
+        world.ensemble["status"]["inFlight"] = json!([{
+            "member": "orders-0", "uid": "pod-0", "method": "InPlace", "epoch": 7,
+            "since": "2001-01-01T00:00:00Z", "target": revision_name("2")}]);
+        let snap = world.snapshot();
+        confirm(&snap, &snap.ensemble.status.in_flight[0], Time(0)).is_err()
+    }),
+    ("role-known", || {
+        let mut world = World::led(3, 0);
+        world.prepared("2");
+        for ordinal in 0..3 {
+            world.silent(ordinal, WhyUnknown::Unreachable("x".into()));
+        }
+        world.spec(&json!({"rollout": {"maxUnavailable": 3}}));
+        granted(&world).is_empty()
+    }),
+    ("lead-contested", || {
+        let mut world = World::led(3, 0);
+        world.prepared("2").but(1, |s| s.role = Role::Leader);
+        world.spec(&json!({"rollout": {"maxUnavailable": 3}}));
+        granted(&world).is_empty()
+    }),
+    ("leader-backed", || {
+        let mut world = World::led(3, 0);
+        world
+            .prepared("2")
+            .but(2, |s| s.lock = Some("orders-1".into()));
+        granted(&world).is_empty()
+    }),
+    ("sighting-of-this-run", || {
+        let mut world = World::led(3, 0);
+        world
+            .prepared("2")
+            .updated(2, "2")
+            .runs(2, "run-2", NOW + 1);
+        granted(&world).is_empty()
+    }),
+    ("sighting-fresh", || {
+        let mut world = World::led(3, 0);
+        granted(world.prepared("2").after(13)).is_empty()
+    }),
+    ("engine-not-paused", || {
+        let mut world = World::led(3, 0);
+        granted(world.prepared("2").but(0, |s| s.paused = true)).is_empty()
+    }),
+    ("engine-settled", || {
+        let mut world = World::led(3, 0);
+        granted(world.prepared("2").silent(2, WhyUnknown::Stopping)).is_empty()
+    }),
+    ("engine-asked-again", || {
+        let mut world = World::led(3, 0);
+        let snap = world.prepared("2").store_status().snapshot();
+        let intent = &snap.ensemble.status.in_flight[0];
+        confirm(&snap, intent, Time(NOW + 1)).is_err()
+    }),
+    ("switch-at-the-same-term", || {
+        let mut world = handing_over();
+        let snap = world.switching(0, 1, 6, "Proposed").snapshot();
+        confirm_switch(&snap, &stored_switch(&snap), Time(0)).is_err()
+    }),
+    ("no-change-in-a-switch", || {
+        let mut world = World::led(3, 0);
+        granted(world.prepared("2").switching(0, 1, 7, "Asked")).is_empty()
+    }),
+    ("arrived-at-a-higher-term", || {
+        let mut world = handing_over();
+        world.switching(0, 1, 7, "Asked").lead(1, 7);
+        switchover(&world.plan()).is_some_and(|s| s.0 == "Asked")
+    }),
+    ("parameters-in-order", || {
+        let mut world = World::led(3, 0);
+        world.parameter("max_connections", "100", "200");
+        granted(&world) == ["orders-2"]
     }),
     ("let-go-written-first", || {
         let mut world = World::settled(3);

@@ -170,7 +170,7 @@ impl Demo {
     /// A fresh cluster and a controller that has nothing to do yet.
     pub fn new() -> Self {
         let mut world = world::fresh();
-        let controller = Process::start(&mut world, "controller-1", 1, "orders");
+        let controller = Process::start(&mut world, "controller-1", 1);
         let began = world.cluster.now().0;
         Self {
             world,

@@ -23,6 +23,8 @@ pub enum What {
     NeverSent,
     /// From here the controller sees nothing new for a while.
     Stale,
+    /// From here the controller sees nothing new of pods for a while, and all else.
+    PodsStale,
     /// The controller's watches expire and it lists again.
     Expired,
     /// The controller sleeps before the call, another takes over, then the call is sent.
@@ -42,7 +44,7 @@ pub enum What {
 }
 
 /// All of them.
-pub const ALL: [What; 16] = [
+pub const ALL: [What; 17] = [
     What::CrashBefore,
     What::CrashAfter,
     What::AnswerLost,
@@ -51,6 +53,7 @@ pub const ALL: [What; 16] = [
     What::TooMany,
     What::NeverSent,
     What::Stale,
+    What::PodsStale,
     What::Expired,
     What::LateWrite,
     What::SecondLeader,

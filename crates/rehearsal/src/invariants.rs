@@ -2,7 +2,7 @@
 //! its journal of writes and the processes that really run.
 
 use crate::scenario::{ensemble, pod_ready};
-use crate::world::{NAMESPACE, World};
+use crate::world::World;
 use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
 use serde_json::Value;
 use simkube::{Change, Entry, Resource, Subresource, Verb, split_key};
@@ -68,11 +68,28 @@ fn label<'a>(object: &'a Value, key: &str) -> &'a str {
         .unwrap_or_default()
 }
 
+fn member(world: &World, ordinal: u32) -> String {
+    format!("{}-{ordinal}", world.name)
+}
+
 fn ordinal(object: &Value) -> Option<u32> {
     label(object, "ensemble.dev/ordinal").parse().ok()
 }
 
 impl Checker {
+    /// Takes what stands as given: only what comes after is judged.
+    pub fn begin_here(&mut self, world: &World) {
+        for entry in world.cluster.log() {
+            match entry.resource {
+                Resource::Pods => self.note_pod(world, entry),
+                r if r == world.ensembles => self.note_ensemble(entry),
+                _ => {}
+            }
+        }
+        self.read = world.cluster.log().len();
+        self.fewest_ready = None;
+    }
+
     /// Looks at what was written since, and at what runs.
     pub fn check(&mut self, world: &World) -> Result<(), Broken> {
         let entries = world.cluster.log().len();
@@ -138,8 +155,9 @@ impl Checker {
             .unwrap_or(0);
         if self.born.get(&ordinal).is_some_and(|born| life <= *born) {
             let seen = format!(
-                "{} is empty, and orders-{ordinal} was Ready before",
-                entry.key
+                "{} is empty, and {} was Ready before",
+                entry.key,
+                member(world, ordinal)
             );
             return broken("born-keeps-its-claims", seen);
         }
@@ -168,7 +186,7 @@ impl Checker {
             .filter(|o| {
                 let pod = world
                     .cluster
-                    .get(Resource::Pods, NAMESPACE, &format!("orders-{o}"));
+                    .get(Resource::Pods, &world.namespace, &member(world, *o));
                 let Some(pod) = pod else { return true };
                 let since = self.pods.get(text(&pod, "/metadata/uid"));
                 let long_ago = since.is_none_or(|s| s.ready || s.at + MOMENT_MS <= at);
@@ -262,12 +280,13 @@ impl Checker {
     }
 
     fn count_ready(&mut self, world: &World) {
-        let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
+        let pods = world.cluster.objects(Resource::Pods, &world.namespace);
         let members = pods
             .iter()
             .filter(|p| !label(p, "ensemble.dev/group").is_empty());
         let ready = u32::try_from(members.filter(|p| pod_ready(p)).count()).unwrap_or(0);
-        self.all_ready_once |= ready >= 3;
+        let asked = ensemble(world).and_then(|e| e["spec"]["replicas"].as_u64());
+        self.all_ready_once |= u64::from(ready) >= asked.unwrap_or(u64::MAX);
         if self.all_ready_once {
             self.fewest_ready = Some(self.fewest_ready.map_or(ready, |f| f.min(ready)));
         }
@@ -300,7 +319,7 @@ fn owned_only(world: &World, entry: &Entry) -> Result<(), Broken> {
         .into_iter()
         .flatten();
     let owner = owners.filter_map(|o| o["uid"].as_str()).next();
-    let labelled = label(previous, "ensemble.dev/ensemble") == "orders";
+    let labelled = label(previous, "ensemble.dev/ensemble") == &*world.name;
     let ours = match owner {
         Some(uid) => uids.iter().any(|u| u == uid),
         None => labelled,
@@ -314,7 +333,7 @@ fn owned_only(world: &World, entry: &Entry) -> Result<(), Broken> {
     )
 }
 
-/// The uids of all Ensembles `orders` that ever were.
+/// The uids of all Ensembles of that name that ever were.
 fn ensemble_uids(world: &World) -> Vec<String> {
     let log = world.cluster.log().iter();
     let made = log.filter(|e| e.resource == world.ensembles && e.change == Change::Added);

@@ -7,6 +7,7 @@
 pub mod demo;
 pub mod explore;
 pub mod fault;
+pub mod forecast;
 pub mod invariants;
 pub mod process;
 pub mod run;

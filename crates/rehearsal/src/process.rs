@@ -1,10 +1,11 @@
 //! One controller process: a conductor with its watches and its calls on the way.
 
 use crate::translate;
-use crate::world::{NAMESPACE, World};
-use ensemble_api::labels;
+use crate::world::World;
+use ensemble_api::{Report, labels};
 use ensemble_conductor::{
-    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, Kind, Nodes, Outcome, Output, Time, WATCHED,
+    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, Kind, Nodes, Outcome,
+    Output, Time, WATCHED,
 };
 use ensemble_planner::view::NodeView;
 use simkube::{EventType, WatchId, WatchOptions};
@@ -29,8 +30,12 @@ pub struct Process {
     pub wake: Option<Time>,
     /// It sees nothing new before that.
     pub blind_until: Option<Time>,
+    /// It sees nothing new of pods before that.
+    pub blind_to_pods_until: Option<Time>,
     /// It does nothing before that.
     pub asleep_until: Option<Time>,
+    /// What its newest plan says.
+    pub report: Option<Arc<Report>>,
     /// What it announced.
     pub happenings: Vec<Happening>,
     dirty: bool,
@@ -38,11 +43,11 @@ pub struct Process {
 
 impl Process {
     /// Starts and lists everything.
-    pub fn start(world: &mut World, name: &str, epoch: i64, ensemble: &str) -> Self {
+    pub fn start(world: &mut World, name: &str, epoch: i64) -> Self {
         let mut process = Self {
             name: name.into(),
             epoch,
-            conductor: Conductor::new(NAMESPACE, ensemble),
+            conductor: Conductor::new(&world.namespace, &world.name),
             watches: BTreeMap::new(),
             nodes: Nodes::new(),
             nodes_changed: true,
@@ -50,7 +55,9 @@ impl Process {
             asks: VecDeque::new(),
             wake: None,
             blind_until: None,
+            blind_to_pods_until: None,
             asleep_until: None,
+            report: None,
             happenings: Vec::new(),
             dirty: true,
         };
@@ -67,7 +74,7 @@ impl Process {
         &self.conductor
     }
 
-    fn options(kind: Kind) -> WatchOptions {
+    fn options(world: &World, kind: Kind) -> WatchOptions {
         let labelled = matches!(
             kind,
             Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service
@@ -76,7 +83,7 @@ impl Process {
             namespace: if kind == Kind::Node {
                 String::new()
             } else {
-                NAMESPACE.into()
+                world.namespace.to_string()
             },
             label_selector: labelled.then(|| labels::ENSEMBLE.to_owned()),
             ..WatchOptions::default()
@@ -90,7 +97,8 @@ impl Process {
         }
         let at = translate::resource(world, kind);
         // A watch from the beginning of time brings every object first: a list.
-        let Ok(watch) = world.cluster.watch(at, &Self::options(kind)) else {
+        let options = Self::options(world, kind);
+        let Ok(watch) = world.cluster.watch(at, &options) else {
             return;
         };
         let events = world.cluster.poll(watch);
@@ -138,7 +146,7 @@ impl Process {
                 Output::Wake(at) => self.wake = Some(at),
                 Output::Relist(kind) => lists.push(kind),
                 Output::Happened(happening) => self.happenings.push(happening),
-                Output::Publish(_) => {}
+                Output::Publish(report) => self.report = Some(report),
             }
         }
         lists
@@ -151,6 +159,7 @@ impl Process {
             return;
         }
         self.asleep_until = None;
+        self.blind_to_pods_until = self.blind_to_pods_until.filter(|until| *until > now);
         if self.blind_until.is_none_or(|until| until <= now) {
             self.blind_until = None;
             self.see(world);
@@ -174,9 +183,17 @@ impl Process {
         }
     }
 
+    /// Whether it does not see all that is new.
+    pub fn is_blind(&self) -> bool {
+        self.blind_until.is_some() || self.blind_to_pods_until.is_some()
+    }
+
     fn see(&mut self, world: &mut World) {
         let watches: Vec<(Kind, WatchId)> = self.watches.iter().map(|(k, w)| (*k, *w)).collect();
         for (kind, watch) in watches {
+            if kind == Kind::Pod && self.blind_to_pods_until.is_some() {
+                continue;
+            }
             for event in world.cluster.poll(watch) {
                 match event.kind {
                     EventType::Error => {

@@ -64,7 +64,7 @@ struct Rehearsal<'a> {
 /// Plays a scenario with faults.
 pub fn run(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Result<Run, Violation> {
     let mut world = world::fresh();
-    let first = Process::start(&mut world, "controller-1", 1, "orders");
+    let first = Process::start(&mut world, "controller-1", 1);
     let mut rehearsal = Rehearsal {
         world,
         processes: vec![first],
@@ -135,7 +135,7 @@ impl Rehearsal<'_> {
     fn quiescence(&mut self) -> Result<(), Violation> {
         let start = self.world.cluster.now().0;
         // Leftovers of faults and slow watches first.
-        let blind = self.processes.iter().any(|p| p.blind_until.is_some());
+        let blind = self.processes.iter().any(Process::is_blind);
         let calm = self.heal.is_empty() && self.late.is_empty() && !blind;
         let leftovers = if calm { 0 } else { NODE_AWAY_MS + 120_000 };
         self.play(start + leftovers + 30_000, |_| false)?;
@@ -194,7 +194,7 @@ impl Rehearsal<'_> {
         let times = self
             .processes
             .iter()
-            .flat_map(|p| [p.wake, p.blind_until, p.asleep_until]);
+            .flat_map(|p| [p.wake, p.blind_until, p.blind_to_pods_until, p.asleep_until]);
         let own = times.flatten().map(as_ms);
         let planned = self
             .heal
@@ -225,7 +225,8 @@ impl Rehearsal<'_> {
             .partition(|(at, _)| *at <= now);
         self.late = rest;
         let late: Vec<(u64, Request)> = late;
-        for (_, request) in late {
+        for (_, mut request) in late {
+            translate::forget_version(&self.world, &mut request);
             let answer = self.world.cluster.call(&request);
             let code = answer.as_ref().map_or_else(|s| s.code, |r| r.code);
             self.say(|| format!("late write {:?} {} -> {code}", request.verb, request.name));
@@ -283,7 +284,8 @@ impl Rehearsal<'_> {
         number: u32,
     ) -> Result<Outcome, Violation> {
         let name = self.processes[process].name.clone();
-        let request = translate::request(&self.world, call, &name);
+        let mut request = translate::request(&self.world, call, &name);
+        translate::forget_version(&self.world, &mut request);
         let answer = self.world.cluster.call(&request);
         let code = answer.as_ref().map_or_else(
             |s| format!("{} {}", s.code, s.message),
@@ -369,6 +371,7 @@ impl Rehearsal<'_> {
         let back = self.world.cluster.now().0 + NODE_AWAY_MS;
         match what {
             What::Stale => self.processes[0].blind_until = Some(at.plus_ms(20_000)),
+            What::PodsStale => self.processes[0].blind_to_pods_until = Some(at.plus_ms(20_000)),
             What::Expired => {
                 for kind in WATCHED {
                     self.processes[0].list(&mut self.world, kind);
@@ -406,7 +409,7 @@ impl Rehearsal<'_> {
         self.epoch += 1;
         self.started += 1;
         let name = format!("controller-{}", self.started);
-        let another = Process::start(&mut self.world, &name, self.epoch, "orders");
+        let another = Process::start(&mut self.world, &name, self.epoch);
         self.processes.push(another);
     }
 

@@ -195,13 +195,55 @@ pub const ALL: &[Scenario] = &[
     },
 ];
 
+/// Scripts in which nothing but our own rules stands between a member and harm: no disruption
+/// budget, somebody else's pod, members that run and do not serve.
+pub const ALONE: &[Scenario] = &[
+    Scenario {
+        without: &[],
+        name: "roll-alone",
+        about: "a new image reaches everybody, without a disruption budget",
+        lines: &[CREATE_ALONE, READY, IMAGE_2, READY],
+    },
+    Scenario {
+        // Nobody keeps the pod of a stripped label apart from the foreign one here.
+        without: &[What::LabelStripped],
+        name: "foreign",
+        about: "somebody else's pod has a member's name and our label, then goes",
+        lines: &[
+            Line::Do("a foreign pod orders-1", foreign_pod),
+            CREATE_ALONE,
+            Line::Pass(30),
+            Line::Do("the foreign pod is deleted", |w| {
+                user(w, Request::delete(Resource::Pods, NAMESPACE, "orders-1"));
+            }),
+            READY,
+        ],
+    },
+    Scenario {
+        without: &[],
+        name: "unwell-alone",
+        about: "all nodes reboot and no member becomes Ready again, then the image is corrected",
+        lines: &[
+            CREATE_ALONE,
+            READY,
+            Line::Do("the image goes bad and all nodes reboot", unwell),
+            Line::Pass(10),
+            IMAGE_2,
+            READY,
+        ],
+    },
+];
+
+const CREATE_ALONE: Line = Line::Do("create, without a budget", |w| {
+    create(w, json!({"disruption": "Unmanaged"}))
+});
 const CREATE: Line = Line::Do("create", |w| create(w, json!({})));
 const IMAGE_2: Line = Line::Do("image db:2", |w| image(w, "2"));
 const READY: Line = Line::Until("all serve at the newest revision", ready);
 
 /// The script of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
-    ALL.iter().find(|s| s.name == name)
+    ALL.iter().chain(ALONE).find(|s| s.name == name)
 }
 
 /// A user's call; one that fails is the user's affair.
@@ -255,6 +297,30 @@ fn lose_claim(world: &mut World) {
     );
 }
 
+/// A pod with our label and a member's name that belongs to somebody else.
+fn foreign_pod(world: &mut World) {
+    let body = json!({
+        "metadata": {
+            "name": "orders-1",
+            "labels": {"ensemble.dev/ensemble": "orders"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other",
+                                 "uid": "other", "controller": true}],
+        },
+        "spec": {"containers": [{"name": "other", "image": "other:1"}]},
+    });
+    // Nobody collects it: its owner is not modelled.
+    world.cluster.pause(simkube::Part::Collector);
+    user(world, Request::create(Resource::Pods, NAMESPACE, body));
+}
+
+fn unwell(world: &mut World) {
+    let deaf = simkube::config::Behaviour::never_ready();
+    world.cluster.config_mut().images.set("db:1", deaf);
+    for node in ["node-a", "node-b", "node-c"] {
+        world.cluster.reboot_node(node);
+    }
+}
+
 fn claim_settled(world: &World) -> bool {
     let claim = world
         .cluster
@@ -264,7 +330,9 @@ fn claim_settled(world: &World) -> bool {
 
 /// The Ensemble `orders`.
 pub fn ensemble(world: &World) -> Option<simkube::Object> {
-    world.cluster.get(world.ensembles, NAMESPACE, "orders")
+    world
+        .cluster
+        .get(world.ensembles, &world.namespace, &world.name)
 }
 
 /// Its status.
@@ -307,7 +375,7 @@ pub fn ready(world: &World) -> bool {
 fn truly_ready(world: &World, object: &Value) -> bool {
     let replicas = object["spec"]["replicas"].as_u64().unwrap_or(0);
     let image = &object["spec"]["template"]["spec"]["containers"][0]["image"];
-    let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
+    let pods = world.cluster.objects(Resource::Pods, &world.namespace);
     let members: Vec<_> = pods
         .iter()
         .filter(|p| !p["metadata"]["labels"]["ensemble.dev/group"].is_null())

@@ -2,6 +2,7 @@
 
 use crate::world::World;
 use ensemble_conductor::{ApiCall, ApiError, Kind, Outcome, Verb};
+use ensemble_planner::mutants;
 use serde_json::Value;
 use simkube::{Body, Propagation, Request, Resource, Response, Status};
 
@@ -49,6 +50,22 @@ pub fn request(world: &World, call: &ApiCall, client: &str) -> Request {
         Verb::List => Request::list(at, namespace).labels(&call.selector()),
     };
     request.client(client)
+}
+
+/// A mutant whose status overwrites whatever is there: it names the version that it meets.
+pub fn forget_version(world: &World, request: &mut Request) {
+    let status = request.verb == simkube::Verb::Update && request.resource == world.ensembles;
+    if !status || !mutants::is_off("intent-by-version") {
+        return;
+    }
+    let met = world
+        .cluster
+        .get(request.resource, &request.namespace, &request.name);
+    if let (Some(met), Some(body)) = (met, &request.body) {
+        let mut body = (**body).clone();
+        body["metadata"]["resourceVersion"] = met["metadata"]["resourceVersion"].clone();
+        request.body = Some(body.into());
+    }
 }
 
 /// The answer, as a conductor takes it.

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use simkube::config::{Behaviour, Config};
 use simkube::{Cluster, NodeSpec, Resource};
+use std::sync::Arc;
 
-/// Where everything happens.
+/// Where scenarios happen.
 pub const NAMESPACE: &str = "shop";
 
 /// A cluster with our definitions in it, and where they are.
@@ -16,6 +17,10 @@ pub struct World {
     pub ensembles: Resource,
     /// The kind EnsembleRequest.
     pub requests: Resource,
+    /// The namespace that it is all about.
+    pub namespace: Arc<str>,
+    /// The Ensemble that it is all about.
+    pub name: Arc<str>,
 }
 
 /// A fresh one. Made once, then copied, which is cheap.
@@ -26,26 +31,10 @@ pub fn fresh() -> World {
     TEMPLATE.with(World::clone)
 }
 
-fn build() -> World {
-    let mut config = Config::default();
-    config.images.set("db:missing", Behaviour::missing());
-    config.images.set("db:crash", Behaviour::crashing(1));
-    config.images.set("db:deaf", Behaviour::never_ready());
+/// An empty cluster with our definitions and one class of volumes, for an Ensemble of that name.
+pub fn empty(config: Config, namespace: &str, name: &str) -> World {
     let mut cluster = Cluster::with_config(1, config);
-    cluster.add_namespace(NAMESPACE);
-    for (name, zone) in [("node-a", "a"), ("node-b", "b"), ("node-c", "c")] {
-        cluster
-            .add_node(NodeSpec::new(name).zone(zone))
-            .expect("a fresh cluster takes nodes");
-    }
-    let class = json!({
-        "metadata": {"name": "disk", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-        "provisioner": "disk.example",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    });
-    cluster
-        .create(Resource::StorageClasses, "", class)
-        .expect("a fresh cluster takes a class");
+    cluster.add_namespace(namespace);
     let crds = ensemble_api::crd::all_json();
     let mut register = |crd: &Value| {
         cluster
@@ -53,12 +42,51 @@ fn build() -> World {
             .expect("our definitions are valid")
     };
     let (ensembles, requests) = (register(&crds[0]), register(&crds[1]));
-    cluster.advance_ms(5_000);
     World {
         cluster,
         ensembles,
         requests,
+        namespace: namespace.into(),
+        name: name.into(),
     }
+}
+
+/// Nodes in zones a, b and c, in turn: node-a, node-b and so on.
+pub fn add_nodes(world: &mut World, count: u8) {
+    for number in 0..count.min(26) {
+        let name = format!("node-{}", char::from(b'a' + number));
+        let zone = char::from(b'a' + number % 3).to_string();
+        world
+            .cluster
+            .add_node(NodeSpec::new(&name).zone(&zone))
+            .expect("a fresh cluster takes nodes");
+    }
+}
+
+/// A class of volumes that are made where the first pod needs them.
+pub fn add_class(world: &mut World, name: &str, default: bool) {
+    let class = json!({
+        "metadata": {"name": name, "annotations": {
+            "storageclass.kubernetes.io/is-default-class": default.to_string()}},
+        "provisioner": "disk.example",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    world
+        .cluster
+        .create(Resource::StorageClasses, "", class)
+        .expect("a fresh cluster takes a class");
+}
+
+fn build() -> World {
+    let mut config = Config::default();
+    config.images.set("db:missing", Behaviour::missing());
+    config.images.set("db:crash", Behaviour::crashing(1));
+    config.images.set("db:deaf", Behaviour::never_ready());
+    let mut world = empty(config, NAMESPACE, "orders");
+    add_nodes(&mut world, 3);
+    add_class(&mut world, "disk", true);
+    world.cluster.advance_ms(5_000);
+    world
 }
 
 /// The Ensemble `orders`: three members with two claims, image tag 1.

@@ -36,6 +36,13 @@ impl Ids {
         format!("00000000-0000-4000-8000-{:012x}", self.uids)
     }
 
+    /// A uid that is in use already: those to come are higher.
+    pub fn taken(&mut self, uid: &str) {
+        let number = uid.strip_prefix("00000000-0000-4000-8000-");
+        let number = number.and_then(|n| u64::from_str_radix(n, 16).ok());
+        self.uids = self.uids.max(number.unwrap_or(0));
+    }
+
     pub fn name_suffix(&mut self) -> String {
         let mut random = self.random();
         let letters = NAME_LETTERS.len() as u64;

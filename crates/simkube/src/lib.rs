@@ -54,6 +54,7 @@ pub mod probes;
 mod quantity;
 mod request;
 mod resource;
+mod restore;
 mod selector;
 mod status;
 mod store;

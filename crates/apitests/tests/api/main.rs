@@ -8,6 +8,7 @@ mod claims;
 mod create;
 mod disruption;
 mod names;
+mod plan;
 mod quiet;
 mod repair;
 mod rollout;

@@ -26,7 +26,10 @@ pub async fn switch(cluster: &Cluster, global: &Global, args: &Switch) -> Result
     if args.no_wait {
         return shown(global, &made, "asked");
     }
-    output::say(format!("asked as {}; waiting for its outcome", named(&made)));
+    output::say(format!(
+        "asked as {}; waiting for its outcome",
+        named(&made)
+    ));
     let waited = tokio::select! {
         answered = answered(cluster, &made) => Some(answered?),
         () = tokio::time::sleep(args.timeout) => None,
@@ -105,8 +108,7 @@ async fn create(
     spec: EnsembleRequestSpec,
 ) -> Result<EnsembleRequest, Failure> {
     let name = spec.ensemble.clone();
-    let api: Api<EnsembleRequest> =
-        Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let api: Api<EnsembleRequest> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let request = EnsembleRequest {
         metadata: ObjectMeta {
             generate_name: Some(format!("{name}-{what}-")),
@@ -122,13 +124,12 @@ async fn create(
 
 /// The request, once it has an outcome.
 async fn answered(cluster: &Cluster, made: &EnsembleRequest) -> Result<EnsembleRequest, Failure> {
-    let api: Api<EnsembleRequest> =
-        Api::namespaced(cluster.client.clone(), &cluster.namespace);
+    let api: Api<EnsembleRequest> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let name = made.metadata.name.clone().unwrap_or_default();
     loop {
         let found = api.get(&name).await;
-        let found =
-            found.map_err(|error| Failure::of_call(&format!("cannot read {}", named(made)), error))?;
+        let found = found
+            .map_err(|error| Failure::of_call(&format!("cannot read {}", named(made)), error))?;
         if found.status.as_ref().is_some_and(|s| s.outcome.is_some()) {
             return Ok(found);
         }

@@ -8,6 +8,8 @@ pub mod explore;
 pub mod history;
 pub mod install;
 pub mod pause;
+pub mod plan;
+pub mod simulate;
 pub mod status;
 pub mod undo;
 pub mod uninstall;

@@ -57,7 +57,11 @@ fn member_rules() -> Vec<Value> {
         // Owner references that block deletion need it where the admission plugin asks.
         rule("ensemble.dev", &["ensembles/finalizers"], &["update"]),
         // Updating is for images in place, at the version that was just read.
-        rule("", &["pods"], &and(&["create", "patch", "update", "delete"])),
+        rule(
+            "",
+            &["pods"],
+            &and(&["create", "patch", "update", "delete"]),
+        ),
         rule("", &["pods/eviction"], &["create"]),
         rule(
             "",

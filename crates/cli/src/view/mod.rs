@@ -2,6 +2,8 @@
 //! time and the paint; they compute nothing that the report does not say.
 
 pub mod age;
+pub mod changes;
+pub mod forecast;
 pub mod history;
 pub mod list;
 pub mod members;

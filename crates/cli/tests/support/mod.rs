@@ -55,8 +55,14 @@ impl Fake {
     pub fn writes(&self) -> Vec<String> {
         let log = self.0.lock().unwrap().log.clone();
         log.into_iter()
-            .filter(|line| !line.starts_with("GET"))
+            .filter(|line| !line.starts_with("GET") && !line.starts_with("DRY"))
             .collect()
+    }
+
+    /// What was tried without being done.
+    pub fn tries(&self) -> Vec<String> {
+        let log = self.0.lock().unwrap().log.clone();
+        log.into_iter().filter(|l| l.starts_with("DRY")).collect()
     }
 
     /// As a cluster for the commands.
@@ -68,10 +74,15 @@ impl Fake {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap_or_default();
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-                let answer = store
-                    .lock()
-                    .unwrap()
-                    .answer(&parts.method, parts.uri.path(), body);
+                let dry = parts.uri.query().is_some_and(|q| q.contains("dryRun=All"));
+                let mut store = store.lock().unwrap();
+                let kept = dry.then(|| (store.objects.clone(), store.version));
+                let answer = store.answer(&parts.method, parts.uri.path(), body);
+                if let Some((objects, version)) = kept {
+                    (store.objects, store.version) = (objects, version);
+                    let line = store.log.pop().unwrap();
+                    store.log.push(format!("DRY {line}"));
+                }
                 let code = answer["code"]
                     .as_u64()
                     .filter(|_| answer["kind"] == "Status");
@@ -167,7 +178,19 @@ impl Store {
 
 fn is_collection(path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
-    ["ensembles", "pods", "controllerrevisions"].contains(&last)
+    let known = [
+        "ensembles",
+        "ensemblerequests",
+        "pods",
+        "persistentvolumeclaims",
+        "controllerrevisions",
+        "services",
+        "poddisruptionbudgets",
+        "nodes",
+        "persistentvolumes",
+        "storageclasses",
+    ];
+    known.contains(&last)
 }
 
 fn not_found(path: &str) -> Value {

@@ -132,7 +132,12 @@ pub fn confirm_switch(
     safety.switching = false;
     let to = names::ordinal_of(fresh.name(), &switch.to);
     let Some(to) = to else {
-        return refuse("identity-known", Reason::Conflict, "no member of ours", &*switch.to);
+        return refuse(
+            "identity-known",
+            Reason::Conflict,
+            "no member of ours",
+            &*switch.to,
+        );
     };
     let planned: HandOver = safety.hand_over(to)?;
     let same = planned.is(switch);

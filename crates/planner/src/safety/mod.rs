@@ -189,12 +189,7 @@ impl<'s> Safety<'s> {
     }
 
     /// Consent to disrupt a member, which the next question is then judged with.
-    pub fn grant(
-        &mut self,
-        ordinal: u32,
-        method: Method,
-        target: &str,
-    ) -> Result<Permit, Refusal> {
+    pub fn grant(&mut self, ordinal: u32, method: Method, target: &str) -> Result<Permit, Refusal> {
         let pod = self.judge(ordinal, method, target)?.0;
         let member = names::pod(self.snap.name(), ordinal);
         if !crate::mutants::is_off("budget-counts-grants") {
@@ -214,12 +209,7 @@ impl<'s> Safety<'s> {
     }
 
     /// All rules, in order; the pod and how it may be disrupted if all of them hold.
-    fn judge(
-        &self,
-        ordinal: u32,
-        method: Method,
-        target: &str,
-    ) -> Result<(Pinned, How), Refusal> {
+    fn judge(&self, ordinal: u32, method: Method, target: &str) -> Result<(Pinned, How), Refusal> {
         let on = |rule: &str| !crate::mutants::is_off(rule);
         let pod = self.identity_known(ordinal)?;
         if on("view-current") {
@@ -490,4 +480,3 @@ impl<'s> Safety<'s> {
         rows
     }
 }
-

@@ -1,6 +1,6 @@
 //! Rules about roles: whom a disruption would hurt, and who may take over.
 
-use super::{Refusal, Safety, refuse};
+use super::{RECOVER_AFTER_SECONDS, Refusal, Safety, refuse};
 use crate::cast::Cast;
 use crate::engine::{Lead, Role};
 use crate::method;
@@ -35,9 +35,18 @@ impl HandOver {
     pub fn propose(self, cast: &Cast<'_>, cause: &str, request: &str, tries: u32) -> Switchover {
         let engine = cast.ensemble.spec.engine.as_ref();
         let seconds = engine.map_or(60, |e| e.switchover_timeout_seconds);
-        let text = format!("{}/{}/{}/{}", cast.ensemble.uid(), self.term, self.to.uid, cast.now.0);
+        let text = format!(
+            "{}/{}/{}/{}",
+            cast.ensemble.uid(),
+            self.term,
+            self.to.uid,
+            cast.now.0
+        );
         Switchover {
-            id: format!("s-{:08x}", crate::revision::fnv64(text.as_bytes()) & 0xffff_ffff),
+            id: format!(
+                "s-{:08x}",
+                crate::revision::fnv64(text.as_bytes()) & 0xffff_ffff
+            ),
             from: self.from.name,
             from_uid: self.from.uid,
             to: self.to.name,
@@ -56,9 +65,7 @@ impl HandOver {
 
     /// Whether it is the one that was written down: the same pods, the same term.
     pub(super) fn is(&self, stored: &Switchover) -> bool {
-        self.from.uid == stored.from_uid
-            && self.to.uid == stored.to_uid
-            && self.term == stored.term
+        self.from.uid == stored.from_uid && self.to.uid == stored.to_uid && self.term == stored.term
     }
 
     pub(super) fn warrant(self, stored: &Switchover) -> SwitchWarrant {
@@ -249,6 +256,20 @@ impl Safety<'_> {
                 "nothing in flight",
             );
         }
+        // The one that hands over is away for a while: nobody else may be on the way just then.
+        let away: Vec<String> = (0..self.snap.replicas())
+            .filter(|o| *o != from && *o != to && self.is_on_its_way(*o))
+            .map(|o| names::pod(self.snap.name(), o))
+            .collect();
+        let most = self.budget().saturating_sub(1) as usize;
+        if away.len() > most && !crate::mutants::is_off("switch-within-budget") {
+            return refuse(
+                "within-budget",
+                Reason::BudgetUsed,
+                format!("{} not back yet", away.join(", ")),
+                format!("maxUnavailable {}", self.budget()),
+            );
+        }
         let heir = self.may_succeed(to);
         if let Err(cause) = heir
             && !crate::mutants::is_off("successor-synced")
@@ -273,13 +294,27 @@ impl Safety<'_> {
         })
     }
 
+    /// Whether a member is expected back soon: not fit, not proven down, and not so for long.
+    fn is_on_its_way(&self, ordinal: u32) -> bool {
+        let cast = self.snap;
+        let presence = cast.presence(ordinal);
+        if cast.fit(ordinal) || presence.is_down() || presence == Presence::Unreachable {
+            return false;
+        }
+        if presence == Presence::Serving {
+            let run = cast
+                .our_pod(ordinal)
+                .and_then(|p| cast.memory.runs.get(&p.meta.pin.uid));
+            let since = run.map(|r| r.since).max(cast.memory.led_since);
+            return since.is_none_or(|s| s.plus_seconds(RECOVER_AFTER_SECONDS) > cast.now);
+        }
+        self.recovery_at(ordinal).is_none_or(|at| at > cast.now)
+    }
+
     /// Nobody has led and nobody was Ready for long: members may be recreated on their own claims,
     /// so that a corrected template gets through.
     pub(super) fn in_recovery(&self) -> bool {
-        self.in_flight.is_empty()
-            && self
-                .in_recovery_at()
-                .is_some_and(|at| at <= self.snap.now)
+        self.in_flight.is_empty() && self.in_recovery_at().is_some_and(|at| at <= self.snap.now)
     }
 
     /// When [`Safety::in_recovery`] will hold by time alone.

@@ -4,6 +4,7 @@ pub mod claims;
 pub mod deletion;
 pub mod intents;
 pub mod members;
+pub mod parameters;
 pub mod prepare;
 pub mod requests;
 pub mod roles;

@@ -20,8 +20,12 @@ pub fn run(draft: &mut Draft<'_>) {
             continue;
         }
         let answer = match &request.spec {
-            EnsembleRequestSpec { switch: Some(s), .. } => switch(draft, request, s),
-            EnsembleRequestSpec { approve: Some(a), .. } => approve(draft, a),
+            EnsembleRequestSpec {
+                switch: Some(s), ..
+            } => switch(draft, request, s),
+            EnsembleRequestSpec {
+                approve: Some(a), ..
+            } => approve(draft, a),
             _ => match rebuild(draft, request) {
                 Ok(message) => message.map(|m| (Outcome::Done, m)),
                 Err(message) => Some((Outcome::Refused, message)),
@@ -54,9 +58,10 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
         return match own.phase {
             SwitchPhase::Proposed | SwitchPhase::Asked => None,
             SwitchPhase::Arrived => Some((Outcome::Done, own.message)),
-            SwitchPhase::Superseded | SwitchPhase::Abandoned => {
-                Some((Outcome::Failed, format!("{} -> {}: {}", own.from, own.to, own.message)))
-            }
+            SwitchPhase::Superseded | SwitchPhase::Abandoned => Some((
+                Outcome::Failed,
+                format!("{} -> {}: {}", own.from, own.to, own.message),
+            )),
         };
     }
     if draft.switch_is_open() {
@@ -81,7 +86,11 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
     }
     let refusal = draft.hand_over(ordinal, &cause, uid)?;
     // What passes by itself is waited for.
-    let passes = [Reason::CacheBehind, Reason::SwitchingOver, Reason::Terminating];
+    let passes = [
+        Reason::CacheBehind,
+        Reason::SwitchingOver,
+        Reason::Terminating,
+    ];
     if passes.contains(&refusal.reason) {
         return None;
     }
@@ -105,7 +114,10 @@ fn approve(draft: &Draft<'_>, approve: &Approve) -> Answer {
     let snap = draft.snap;
     let target = &draft.revisions.target;
     if approve.revision != *target {
-        let message = format!("approves {}, and the rollout is to {target}", approve.revision);
+        let message = format!(
+            "approves {}, and the rollout is to {target}",
+            approve.revision
+        );
         return Some((Outcome::Refused, message));
     }
     let leader = snap.roles().leader()?;

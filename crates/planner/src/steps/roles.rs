@@ -39,13 +39,18 @@ fn nudge(draft: &mut Draft<'_>) {
     };
     let stopping = snap.roles().synchronous() && others.iter().any(stops);
     let run_is_new = |o: &u32| {
-        let run = snap.our_pod(*o).and_then(|p| snap.memory.runs.get(&p.meta.pin.uid));
+        let run = snap
+            .our_pod(*o)
+            .and_then(|p| snap.memory.runs.get(&p.meta.pin.uid));
         recent(run.map(|r| r.since))
     };
     let changed = recent(snap.memory.led_since) || others.iter().any(run_is_new);
     let follows = |o: &u32| snap.roles().in_sync(snap.name(), *o).is_ok();
     let unfollowed = others.iter().any(|o| !follows(o) && snap.available(*o));
-    let named = snap.roles().leader_says().is_some_and(|s| !s.sync_standbys.is_empty());
+    let named = snap
+        .roles()
+        .leader_says()
+        .is_some_and(|s| !s.sync_standbys.is_empty());
     let unnamed = snap.roles().synchronous() && !named && !others.is_empty();
     if !stopping && !(changed && (unfollowed || unnamed)) {
         return;
@@ -153,7 +158,9 @@ fn move_away(draft: &mut Draft<'_>) {
     let elsewhere = (0..snap.replicas()).any(|o| o != leader && !draft.is_cordoned(o));
     if elsewhere {
         let cause = format!("{name} leads on {node}, which is cordoned");
-        let cordoned: Vec<u32> = (0..snap.replicas()).filter(|o| draft.is_cordoned(*o)).collect();
+        let cordoned: Vec<u32> = (0..snap.replicas())
+            .filter(|o| draft.is_cordoned(*o))
+            .collect();
         draft.hand_over_to_best(&cause, "", move |o| !cordoned.contains(&o));
     }
 }

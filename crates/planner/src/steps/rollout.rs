@@ -109,7 +109,12 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
     let first = snap.ensemble.spec.rollout.order == Order::PrimaryFirst;
     if turn.replicas_left > 0 && !first {
         // Replicas on their way count until they are back.
-        draft.step(action(turn.method), Some(member), &turn.cause, StepState::Idle);
+        draft.step(
+            action(turn.method),
+            Some(member),
+            &turn.cause,
+            StepState::Idle,
+        );
         return false;
     }
     if asked == PrimaryTurn::Supervised && !is_approved(draft) {
@@ -126,7 +131,12 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
         })
         .collect();
     draft.hand_over_to_best(&turn.cause, "", |o| current.contains(&o));
-    draft.step(action(turn.method), Some(member), &turn.cause, StepState::Idle);
+    draft.step(
+        action(turn.method),
+        Some(member),
+        &turn.cause,
+        StepState::Idle,
+    );
     false
 }
 
@@ -154,6 +164,7 @@ fn outdated(draft: &Draft<'_>) -> Vec<u32> {
             }
         }
         Presence::Unhealthy | Presence::Starting | Presence::Unreachable => 2,
+        _ if roles.in_sync(snap.name(), ordinal).is_err() => 2,
         _ => 3,
     };
     let lag = |ordinal: u32| roles.sighting(ordinal).and_then(|s| s.lag).unwrap_or(0);

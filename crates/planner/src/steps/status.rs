@@ -313,6 +313,7 @@ fn status(draft: &Draft<'_>, state: State, counts: Counts) -> EnsembleStatus {
         let_go: draft.let_go.clone(),
         lead: lead(draft),
         switchover: draft.switchover.clone(),
+        parameters: draft.parameters.clone(),
         members: members(draft),
         plan: report(draft, state),
     };

@@ -58,7 +58,10 @@ fn asked(draft: &Draft<'_>, switch: &Switchover, late: bool) -> (SwitchPhase, St
         let uid = snap.our_pod(*who).map(|p| p.meta.pin.uid.as_str());
         let later = *term > switch.term || crate::mutants::is_off("arrived-at-a-higher-term");
         if later && uid == Some(switch.to_uid.as_str()) {
-            return (SwitchPhase::Arrived, format!("{leader} leads at term {term}"));
+            return (
+                SwitchPhase::Arrived,
+                format!("{leader} leads at term {term}"),
+            );
         }
         if later && uid != Some(switch.from_uid.as_str()) {
             return (
@@ -93,7 +96,10 @@ fn report(draft: &mut Draft<'_>, switch: &Switchover) {
     let mut blocker = blocker(draft.snap, Reason::SwitchingOver, message);
     blocker.observed = match draft.snap.lead() {
         Lead::One { who, term } => {
-            format!("{} leads at term {term}", names::pod(draft.snap.name(), *who))
+            format!(
+                "{} leads at term {term}",
+                names::pod(draft.snap.name(), *who)
+            )
         }
         _ => "nobody is seen to lead".into(),
     };

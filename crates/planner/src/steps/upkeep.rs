@@ -74,7 +74,9 @@ fn role_services(draft: &mut Draft<'_>) {
     ];
     for (wanted, name, role) in services {
         let found = snap.services.get(&name);
-        let body = wanted.then(|| render::role_service(snap, &name, role)).flatten();
+        let body = wanted
+            .then(|| render::role_service(snap, &name, role))
+            .flatten();
         match (body, found) {
             (Some(body), None) => {
                 if !snap.memory.taken.contains_key(&(Kind::Service, name)) {
@@ -152,9 +154,15 @@ fn budgets(draft: &mut Draft<'_>) {
         }
     }
     let managed = snap.ensemble.spec.disruption == Disruption::Managed && foreign.is_none();
-    let wanted = if managed { render::budgets(snap) } else { Vec::new() };
+    let wanted = if managed {
+        render::budgets(snap)
+    } else {
+        Vec::new()
+    };
     for name in &all {
-        let wanted = wanted.iter().find(|b| b["metadata"]["name"] == name.as_str());
+        let wanted = wanted
+            .iter()
+            .find(|b| b["metadata"]["name"] == name.as_str());
         let ours = snap.budgets.get(name).filter(|b| is_ours(b));
         budget(draft, name, wanted, ours);
     }
@@ -174,8 +182,8 @@ fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Value>, ours: Optio
             let minimum = &body["spec"]["minAvailable"];
             let same = found.min_available == minimum.as_i64();
             let stamped = !body["metadata"]["annotations"].is_null();
-            let stale = found.meta.controller.is_none()
-                || stamped && is_out_of_date(&found.meta, body);
+            let stale =
+                found.meta.controller.is_none() || stamped && is_out_of_date(&found.meta, body);
             if same && !stale {
                 return;
             }

@@ -77,7 +77,14 @@ fn a_suspended_ensemble_keeps_its_intents_and_carries_none_out() {
         .spec(&json!({"suspend": true}));
     assert_eq!(status(&world.plan()).unwrap().in_flight.len(), 1);
     let snap = world.store_status().snapshot();
-    assert!(ensemble_planner::confirm(&snap, &snap.ensemble.status.in_flight[0], ensemble_planner::Time(0)).is_err());
+    assert!(
+        ensemble_planner::confirm(
+            &snap,
+            &snap.ensemble.status.in_flight[0],
+            ensemble_planner::Time(0)
+        )
+        .is_err()
+    );
 }
 
 #[test]

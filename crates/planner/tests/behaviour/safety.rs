@@ -57,7 +57,9 @@ fn an_intent_that_is_not_stored_is_worth_nothing() {
     let mut snap = world.snapshot();
     let intent = snap.ensemble.status.in_flight.remove(0);
     assert_eq!(
-        confirm(&snap, &intent, ensemble_planner::Time(0)).unwrap_err().predicate,
+        confirm(&snap, &intent, ensemble_planner::Time(0))
+            .unwrap_err()
+            .predicate,
         "one-change-at-a-time"
     );
 }

@@ -1,6 +1,9 @@
 //! A world in a few words, for tests: what is not said is as it should be.
 #![allow(dead_code, clippy::unwrap_used)]
 
+mod roles;
+pub use roles::*;
+
 use ensemble_planner::memory::{Check, Failure, Kind, Memory, Taken};
 use ensemble_planner::snapshot::Nodes;
 use ensemble_planner::view::{

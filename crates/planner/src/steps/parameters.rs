@@ -1,0 +1,256 @@
+//! The engine's parameters: told to the engine, and where that takes a restart, member by member in
+//! the order that the change demands. Raised: replicas first, since a replica must be able to follow
+//! what its primary does. Lowered: the primary first, for the same reason.
+
+use crate::plan::{Draft, EngineWrite, blocker};
+use ensemble_api::report::Action;
+use ensemble_api::status::{Method, ParameterChange, ParameterState};
+use ensemble_api::{Reason, StepState, names};
+use std::collections::BTreeMap;
+
+/// PostgreSQL's parameters of which a replica may not have less than its primary.
+const ORDERED: [&str; 5] = [
+    "max_connections",
+    "max_worker_processes",
+    "max_wal_senders",
+    "max_prepared_transactions",
+    "max_locks_per_transaction",
+];
+
+/// What they are where nobody has set them.
+fn by_default(name: &str) -> i64 {
+    match name {
+        "max_connections" => 100,
+        "max_worker_processes" => 8,
+        "max_wal_senders" => 10,
+        "max_prepared_transactions" => 0,
+        _ => 64,
+    }
+}
+
+type Values = BTreeMap<String, String>;
+
+/// Brings the parameters of the spec to the engine.
+pub fn run(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let patroni = snap
+        .ensemble
+        .spec
+        .engine
+        .as_ref()
+        .and_then(|e| e.patroni.as_ref());
+    let (Some(patroni), Some(leader)) = (patroni, snap.roles().leader_says()) else {
+        return;
+    };
+    let Some(kept) = leader.parameters.clone() else {
+        return;
+    };
+    let wanted = patroni.parameters.clone();
+    match draft.parameters.clone() {
+        Some(change) if change.state == ParameterState::Applying => {
+            if is_wanted(&change.to, &wanted) {
+                apply(draft, change, &kept);
+            } else {
+                begin(draft, &wanted, &kept);
+            }
+        }
+        Some(change) if change.state == ParameterState::RollingBack => {
+            roll_back(draft, change, &kept);
+        }
+        Some(change)
+            if change.state == ParameterState::Refused && is_wanted(&change.to, &wanted) =>
+        {
+            refused(draft, &change);
+        }
+        _ => begin(draft, &wanted, &kept),
+    }
+}
+
+fn is_wanted(to: &Values, wanted: &Values) -> bool {
+    to.iter()
+        .all(|(name, value)| wanted.get(name) == Some(value))
+}
+
+fn number(name: &str, value: Option<&String>) -> i64 {
+    let number = value.and_then(|v| v.parse().ok());
+    number.unwrap_or_else(|| by_default(name))
+}
+
+fn is_ordered(name: &str) -> bool {
+    ORDERED.contains(&name)
+}
+
+fn is_lowered(name: &str, from: Option<&String>, to: &String) -> bool {
+    is_ordered(name) && number(name, Some(to)) < number(name, from)
+}
+
+/// Writes down what is to change, before anybody is told. What is lowered waits until what is raised
+/// has arrived: the two want opposite orders.
+fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
+    let differs = |(name, value): &(&String, &String)| kept.get(*name) != Some(*value);
+    let changed: Vec<(&String, &String)> = wanted.iter().filter(differs).collect();
+    if changed.is_empty() {
+        return;
+    }
+    let lowered = |(name, value): &(&String, &String)| is_lowered(name, kept.get(*name), value);
+    let all_lowered = changed.iter().all(lowered);
+    let now = changed.into_iter().filter(|c| all_lowered || !lowered(c));
+    let to: Values = now.map(|(n, v)| (n.clone(), v.clone())).collect();
+    let from = kept.iter().filter(|(n, _)| to.contains_key(*n));
+    let change = ParameterChange {
+        from: from.map(|(n, v)| (n.clone(), v.clone())).collect(),
+        to,
+        state: ParameterState::Applying,
+        message: String::new(),
+    };
+    let cause = cause(&change);
+    draft.parameters = Some(change);
+    draft.step(Action::Configure, None, &cause, StepState::Next);
+}
+
+fn cause(change: &ParameterChange) -> String {
+    let one = |(name, value): (&String, &String)| match change.from.get(name) {
+        Some(old) => format!("{name} {old} -> {value}"),
+        None => format!("{name} -> {value}"),
+    };
+    let all: Vec<String> = change.to.iter().map(one).collect();
+    all.join(", ")
+}
+
+fn apply(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
+    let stored = draft.snap.ensemble.status.parameters.as_ref() == Some(&change);
+    let cause = cause(&change);
+    if let Some(message) = failed(draft) {
+        draft.parameters = Some(ParameterChange {
+            state: ParameterState::RollingBack,
+            message,
+            ..change
+        });
+        return draft.step(Action::Configure, None, &cause, StepState::Running);
+    }
+    if !change.to.iter().all(|(n, v)| kept.get(n) == Some(v)) {
+        if stored {
+            let to = change.to.iter().map(|(n, v)| (n.clone(), Some(v.clone())));
+            tell(draft, to.collect());
+        }
+        return draft.step(Action::Configure, None, &cause, StepState::Running);
+    }
+    let lowers = change
+        .to
+        .iter()
+        .any(|(n, v)| is_lowered(n, change.from.get(n), v));
+    if restart_pending(draft, lowers, &cause) {
+        draft.parameters = Some(ParameterChange {
+            state: ParameterState::Applied,
+            ..change
+        });
+    }
+}
+
+fn roll_back(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
+    let back: BTreeMap<String, Option<String>> = change
+        .to
+        .keys()
+        .map(|n| (n.clone(), change.from.get(n).cloned()))
+        .collect();
+    refused(draft, &change);
+    if !back.iter().all(|(n, v)| kept.get(n) == v.as_ref()) {
+        return tell(draft, back);
+    }
+    if restart_pending(draft, false, "the old parameters are put back") {
+        draft.parameters = Some(ParameterChange {
+            state: ParameterState::Refused,
+            ..change
+        });
+    }
+}
+
+fn refused(draft: &mut Draft<'_>, change: &ParameterChange) {
+    let cause = cause(change);
+    let message = format!("{cause}: {}", change.message);
+    let blocker = blocker(draft.snap, Reason::ParameterRefused, message);
+    draft.block(Action::Configure, None, &cause, blocker);
+}
+
+fn tell(draft: &mut Draft<'_>, parameters: BTreeMap<String, Option<String>>) {
+    let snap = draft.snap;
+    let leader = snap.roles().leader().and_then(|o| snap.our_pod(o));
+    if let Some(pod) = leader {
+        draft.engine.push(EngineWrite::SetParameters {
+            member: pod.meta.pin.name.clone(),
+            uid: pod.meta.pin.uid.clone(),
+            parameters,
+        });
+        draft.wake.at(snap.now.plus_ms(1_000));
+    }
+}
+
+/// A member whose engine would not restart, in the engine's own words.
+fn failed(draft: &Draft<'_>) -> Option<String> {
+    let snap = draft.snap;
+    snap.pod_ordinals().find_map(|o| {
+        let name = names::pod(snap.name(), o);
+        let failure = snap
+            .memory
+            .failures
+            .get(&(crate::memory::Kind::Pod, name.clone()))?;
+        let engine = failure.reason == Reason::EngineFailing;
+        engine.then(|| format!("{name} did not come up with it: {}", failure.message))
+    })
+}
+
+/// How long members have to notice that their parameters changed, beside a round of their loop.
+const NOTICE_MS: i64 = 3_000;
+
+/// Restarts the engines that wait for it, in order; true once nobody waits any more.
+fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> bool {
+    let snap = draft.snap;
+    let roles = snap.roles();
+    let leader = roles.leader();
+    let mut pending: Vec<u32> = snap
+        .pod_ordinals()
+        .filter(|o| roles.sighting(*o).is_some_and(|s| s.pending_restart))
+        .collect();
+    if pending.is_empty() {
+        return settled(draft, cause);
+    }
+    let primary_first = primary_first != crate::mutants::is_off("parameters-in-order");
+    let last = |o: &u32| (Some(*o) == leader) != primary_first;
+    pending.sort_by_key(|o| (last(o), std::cmp::Reverse(*o)));
+    let mut waiting = false;
+    let first = last(&pending[0]);
+    for ordinal in pending {
+        let started = roles.sighting(ordinal).map(|s| s.started.clone());
+        let member = names::pod(snap.name(), ordinal);
+        // Those of the second turn wait until all of the first have restarted.
+        if waiting || last(&ordinal) != first {
+            waiting = true;
+            draft.step(Action::Restart, Some(member), cause, StepState::Idle);
+            continue;
+        }
+        let target = started.unwrap_or_default();
+        waiting = !draft.change(ordinal, Method::Restart, Action::Restart, cause, &target);
+    }
+    false
+}
+
+/// Whether everybody had the time to notice, and follows.
+fn settled(draft: &mut Draft<'_>, cause: &str) -> bool {
+    let snap = draft.snap;
+    let wait = snap
+        .roles()
+        .leader_says()
+        .and_then(|s| s.loop_wait)
+        .unwrap_or(10);
+    let told = snap.memory.told_since.unwrap_or(snap.now);
+    let at = told.plus_seconds(wait).plus_ms(NOTICE_MS);
+    let all = (0..snap.replicas()).all(|o| snap.fit(o));
+    if at <= snap.now && all {
+        return true;
+    }
+    if at > snap.now {
+        draft.wake.at(at);
+    }
+    draft.step(Action::Configure, None, cause, StepState::Running);
+    false
+}

@@ -1,0 +1,127 @@
+//! The engine's parameters: told once written down, restarted in the right order, put back if wrong.
+
+use crate::common::*;
+use ensemble_api::Reason;
+use ensemble_api::status::ParameterState;
+use ensemble_planner::Time;
+use ensemble_planner::memory::Kind;
+use ensemble_planner::plan::EngineWrite;
+use serde_json::json;
+
+fn told(world: &World) -> Vec<String> {
+    let plan = world.plan();
+    let sets = plan.engine.iter().filter_map(|w| match w {
+        EngineWrite::SetParameters { parameters, .. } => Some(parameters.clone()),
+        EngineWrite::Nudge { .. } => None,
+    });
+    sets.flatten()
+        .map(|(name, value)| format!("{name}={}", value.unwrap_or_default()))
+        .collect()
+}
+
+fn state(world: &World) -> Option<ParameterState> {
+    let snap = world.snapshot();
+    snap.ensemble.status.parameters.map(|p| p.state)
+}
+
+fn wants(world: &mut World, parameters: serde_json::Value) {
+    world.spec(&json!({"engine": {"patroni": {"parameters": parameters}}}));
+}
+
+#[test]
+fn a_change_is_written_down_before_the_engine_is_told() {
+    let mut world = World::led(3, 0);
+    wants(&mut world, json!({"work_mem": "8MB"}));
+    world.keeps(0, "work_mem", "4MB");
+    assert!(told(&world).is_empty());
+    world.store_status();
+    assert_eq!(told(&world), ["work_mem=8MB"]);
+    assert!(granted(&world).is_empty());
+}
+
+#[test]
+fn what_is_raised_restarts_replicas_first_one_at_a_time() {
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "100", "200");
+    assert_eq!(granted(&world), ["orders-2"]);
+    world.but(2, |s| s.pending_restart = false);
+    assert_eq!(granted(&world), ["orders-1"]);
+    world.but(1, |s| s.pending_restart = false);
+    assert_eq!(granted(&world), ["orders-0"]);
+}
+
+#[test]
+fn what_is_lowered_restarts_the_primary_first() {
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "200", "100");
+    assert_eq!(granted(&world), ["orders-0"]);
+    world.but(0, |s| s.pending_restart = false);
+    assert_eq!(granted(&world), ["orders-2"]);
+}
+
+#[test]
+fn what_is_lowered_waits_until_what_is_raised_has_arrived() {
+    let mut world = World::led(3, 0);
+    wants(
+        &mut world,
+        json!({"max_connections": "50", "max_worker_processes": "16"}),
+    );
+    world.store_status();
+    assert_eq!(told(&world), ["max_worker_processes=16"]);
+}
+
+#[test]
+fn the_primary_restarts_only_while_a_replica_is_in_sync() {
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "200", "100");
+    world.but(0, |s| s.attached.clear());
+    assert!(granted(&world).is_empty());
+}
+
+#[test]
+fn a_change_is_applied_once_nobody_waits_and_everybody_had_time_to_notice() {
+    let mut world = World::led(3, 0);
+    world.parameter("work_mem", "4MB", "8MB");
+    for ordinal in 0..3 {
+        world.but(ordinal, |s| s.pending_restart = false);
+    }
+    world.memory.told_since = Some(Time(NOW));
+    assert_eq!(state(world.store_status()), Some(ParameterState::Applying));
+    world.memory.told_since = Some(Time(NOW - 14_000));
+    assert_eq!(state(world.store_status()), Some(ParameterState::Applied));
+    assert_eq!(world.plan().report.state, ensemble_api::State::Ready);
+}
+
+#[test]
+fn a_value_that_a_member_does_not_come_up_with_is_put_back_and_not_tried_again() {
+    let mut world = World::led(3, 0);
+    world.parameter("shared_buffers", "64MB", "banana");
+    world.failure(Kind::Pod, "orders-2", Reason::EngineFailing);
+    assert_eq!(
+        state(world.store_status()),
+        Some(ParameterState::RollingBack)
+    );
+    assert_eq!(told(&world), ["shared_buffers=64MB"]);
+    world
+        .keeps(0, "shared_buffers", "64MB")
+        .memory
+        .failures
+        .clear();
+    for ordinal in 0..3 {
+        world.but(ordinal, |s| s.pending_restart = false);
+    }
+    world.memory.told_since = Some(Time(NOW - 14_000));
+    assert_eq!(state(world.store_status()), Some(ParameterState::Refused));
+    assert!(told(&world).is_empty());
+    let said = reasons(&world.plan());
+    assert!(said.contains(&"ParameterRefused".to_owned()), "{said:?}");
+    wants(&mut world, json!({"shared_buffers": "128MB"}));
+    assert_eq!(told(world.store_status()), ["shared_buffers=128MB"]);
+}
+
+#[test]
+fn parameters_that_nobody_names_are_left_alone() {
+    let mut world = World::led(3, 0);
+    world.keeps(0, "work_mem", "4MB");
+    assert!(told(world.store_status()).is_empty());
+}
