@@ -467,7 +467,8 @@ impl Conductor {
         match purpose {
             Purpose::Create if reason == Reason::NameTaken => self.name_taken(now, key),
             Purpose::Patch
-                if reason == Reason::Conflict && self.world.snap.memory.taken.contains_key(&key) =>
+                if reason == Reason::Conflict
+                    && self.world.snap.memory.taken.contains_key(&key) =>
             {
                 // Our watch does not show it: it is read again before the next try.
                 self.memory().taken.remove(&key);

@@ -308,7 +308,10 @@ impl Conductor {
                 self.replied(now, key, reply);
             }
             // A nudge only hastens: one that was lost is no failure, and nobody would clear it.
-            (EnginePurpose::Nudge, EngineOutcome::Replied(Reply::Unknown(_) | Reply::Refused(_))) => {}
+            (
+                EnginePurpose::Nudge,
+                EngineOutcome::Replied(Reply::Unknown(_) | Reply::Refused(_)),
+            ) => {}
             (EnginePurpose::Nudge | EnginePurpose::Tell, EngineOutcome::Replied(reply)) => {
                 let key = (Kind::Ensemble, "engine".to_owned());
                 self.replied(now, key, reply);

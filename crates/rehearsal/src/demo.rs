@@ -47,7 +47,9 @@ pub const ACTS: &[Act] = &[
         title: "create",
         look: "PostgreSQL with three members: one leads, two follow, one of them synchronously.",
         lines: &[
-            Line::Do("kubectl apply -f orders.yaml", |w| found(w, true, json!({}))),
+            Line::Do("kubectl apply -f orders.yaml", |w| {
+                found(w, true, json!({}))
+            }),
             SETTLED,
             LOOK,
         ],

@@ -26,7 +26,9 @@ impl Desk {
     /// A controller asks a member's engine.
     pub fn ask(&mut self, world: &mut World, by: &Arc<str>, id: CallId, call: &EngineCall) {
         self.asked += 1;
-        let pod = world.cluster.get(Resource::Pods, call.namespace(), call.member());
+        let pod = world
+            .cluster
+            .get(Resource::Pods, call.namespace(), call.member());
         let node = pod.as_ref().and_then(|p| p["spec"]["nodeName"].as_str());
         let reachable = node.is_some_and(|n| world.cluster.is_reachable(n));
         let answer = patroni::with(world, |model, now| model.ask(now, call, reachable));

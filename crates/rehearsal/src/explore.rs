@@ -144,13 +144,7 @@ pub fn explore(
     findings
 }
 
-fn pairs(
-    scenario: &Scenario,
-    plan: &Plan,
-    kinds: &[What],
-    calls: u32,
-    findings: &mut Findings,
-) {
+fn pairs(scenario: &Scenario, plan: &Plan, kinds: &[What], calls: u32, findings: &mut Findings) {
     let mut dice = Dice(plan.seed ^ 0x9e37_79b9_7f4a_7c15);
     for _ in 0..plan.pairs {
         let mut fault = || Fault {

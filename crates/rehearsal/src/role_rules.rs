@@ -103,7 +103,10 @@ impl RoleRules {
             return Ok(());
         }
         let uid = change.from_uid.as_deref().unwrap_or_default();
-        let hurt = self.disrupted.get(uid).is_some_and(|at| at + BLAME_MS >= change.at);
+        let hurt = self
+            .disrupted
+            .get(uid)
+            .is_some_and(|at| at + BLAME_MS >= change.at);
         if change.asked_by_us {
             self.ours += 1;
         } else {
@@ -149,11 +152,16 @@ impl RoleRules {
         let Some(model) = patroni::of(world) else {
             return Ok(());
         };
-        let service = world.cluster.get(Resource::Services, NAMESPACE, "orders-primary");
+        let service = world
+            .cluster
+            .get(Resource::Services, NAMESPACE, "orders-primary");
         let Some(service) = service else {
             return broken("primary-service", "there is none".into());
         };
-        let selector = service["spec"]["selector"].as_object().cloned().unwrap_or_default();
+        let selector = service["spec"]["selector"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
         let selected = |pod: &&Object| {
             let labels = &pod["metadata"]["labels"];
             selector.iter().all(|(k, v)| &labels[k] == v)
@@ -168,7 +176,10 @@ impl RoleRules {
         if found == leader && !leader.is_empty() {
             return Ok(());
         }
-        broken("primary-service", format!("it leads to {found:?}; {}", model.describe()))
+        broken(
+            "primary-service",
+            format!("it leads to {found:?}; {}", model.describe()),
+        )
     }
 }
 
@@ -185,7 +196,8 @@ struct Target {
 impl Target {
     fn new(pod: &Value, spec: &Value, at: u64) -> Self {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-        let number = |v: &Value, default: u64| u32::try_from(v.as_u64().unwrap_or(default)).unwrap_or(0);
+        let number =
+            |v: &Value, default: u64| u32::try_from(v.as_u64().unwrap_or(default)).unwrap_or(0);
         Self {
             name: text(&pod["metadata"]["name"]),
             uid: text(&pod["metadata"]["uid"]),
@@ -198,7 +210,9 @@ impl Target {
 
     fn others(&self) -> impl Iterator<Item = String> {
         let own = ordinal(&self.name);
-        (0..self.replicas).filter(move |o| Some(*o) != own).map(|o| format!("orders-{o}"))
+        (0..self.replicas)
+            .filter(move |o| Some(*o) != own)
+            .map(|o| format!("orders-{o}"))
     }
 }
 
@@ -210,12 +224,17 @@ fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Bro
     }
     leader_is_left_alone(model, target)?;
     let leaderless = target.at.saturating_sub(model.last_led());
-    let recovery = leaderless + LOOK_MS >= u64::from(RECOVER_AFTER_SECONDS) * 1000 && !model.anybody_up();
+    let recovery =
+        leaderless + LOOK_MS >= u64::from(RECOVER_AFTER_SECONDS) * 1000 && !model.anybody_up();
     if recovery {
         return Ok(());
     }
     if leaderless > LOOK_MS {
-        let seen = format!("{} was disrupted and nobody has led for {leaderless} ms; {}", target.name, model.describe());
+        let seen = format!(
+            "{} was disrupted and nobody has led for {leaderless} ms; {}",
+            target.name,
+            model.describe()
+        );
         return broken("no-disruption-without-a-leader", seen);
     }
     let out: Vec<String> = target
@@ -224,7 +243,11 @@ fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Bro
         .collect();
     let counts = usize::from(ordinal(&target.name).is_some_and(|o| o < target.replicas));
     if out.len() + counts > target.budget && model.is_up(&target.uid) {
-        let seen = format!("{} was disrupted while {out:?} did not stream; {}", target.name, model.describe());
+        let seen = format!(
+            "{} was disrupted while {out:?} did not stream; {}",
+            target.name,
+            model.describe()
+        );
         return broken("ready-is-not-in-sync", seen);
     }
     Ok(())
@@ -240,7 +263,11 @@ fn leader_is_left_alone(model: &Patroni, target: &Target) -> Result<(), Broken> 
     if target.leader_may && target.others().any(|n| heir(&n)) {
         return Ok(());
     }
-    let seen = format!("{} leads and was disrupted; {}", target.name, model.describe());
+    let seen = format!(
+        "{} leads and was disrupted; {}",
+        target.name,
+        model.describe()
+    );
     broken("leader-is-left-alone", seen)
 }
 
@@ -250,11 +277,17 @@ fn successor(model: &Patroni, name: &str, now: u64) -> Result<(), Broken> {
     let streams = model.in_sync(name) || model.synced_at(name) + LOOK_MS >= now;
     let named = model.sync_standby() == Some(name) || model.named_at(name) + LOOK_MS >= now;
     if !streams {
-        let seen = format!("{name} is to lead and does not stream; {}", model.describe());
+        let seen = format!(
+            "{name} is to lead and does not stream; {}",
+            model.describe()
+        );
         return broken("successor-in-sync", seen);
     }
     if model.is_synchronous() && !named {
-        let seen = format!("{name} is to lead and is not the synchronous standby; {}", model.describe());
+        let seen = format!(
+            "{name} is to lead and is not the synchronous standby; {}",
+            model.describe()
+        );
         return broken("successor-in-sync", seen);
     }
     Ok(())
@@ -263,7 +296,10 @@ fn successor(model: &Patroni, name: &str, now: u64) -> Result<(), Broken> {
 /// Status names nobody who has not led just now.
 fn lead_is_honest(model: &Patroni, before: &Value, after: &Value) -> Result<(), Broken> {
     let lead = &after["status"]["lead"];
-    let Some(name) = lead["member"].as_str().filter(|_| *lead != before["status"]["lead"]) else {
+    let Some(name) = lead["member"]
+        .as_str()
+        .filter(|_| *lead != before["status"]["lead"])
+    else {
         return Ok(());
     };
     let led = model.led_at(name).unwrap_or(0);
@@ -271,5 +307,8 @@ fn lead_is_honest(model: &Patroni, before: &Value, after: &Value) -> Result<(), 
     if led + LED_MS >= model.now() || model.lies() {
         return Ok(());
     }
-    broken("status-lead-is-honest", format!("{name} is said to lead; {}", model.describe()))
+    broken(
+        "status-lead-is-honest",
+        format!("{name} is said to lead; {}", model.describe()),
+    )
 }

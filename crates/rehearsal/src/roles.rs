@@ -1,7 +1,10 @@
 //! Scripts with members that play roles: PostgreSQL under Patroni, as the model has it.
 
 use crate::patroni::{self, Patroni};
-use crate::scenario::{Line, Scenario, create, ensemble, half_way, image, patch, ready, replicas, status, user, waits_for};
+use crate::scenario::{
+    Line, Scenario, create, ensemble, half_way, image, patch, ready, replicas, status, user,
+    waits_for,
+};
 use crate::world::{NAMESPACE, World, container};
 use ensemble_api::Reason;
 use serde_json::{Value, json};
@@ -18,103 +21,237 @@ const fn script(name: &'static str, about: &'static str, lines: &'static [Line])
 
 /// All scripts about roles.
 pub const ALL: &[Scenario] = &[
-    script("roles-image-0", "a new image in place, orders-0 leads", &[ASYNC, SETTLED, IMAGE_2, UPDATED]),
-    script("roles-image-1", "a new image in place, orders-1 leads", &[ASYNC, SETTLED, LEAD_1, SETTLED, QUIET, IMAGE_2, UPDATED]),
-    script("roles-image-2", "a new image in place, orders-2 leads", &[ASYNC, SETTLED, LEAD_2, SETTLED, QUIET, IMAGE_2, UPDATED]),
-    script("roles-sync-0", "a new image in place, synchronous, orders-0 leads", &[SYNC, SETTLED, IMAGE_2, UPDATED]),
-    script("roles-sync-1", "a new image in place, synchronous, orders-1 leads", &[SYNC, SETTLED, LEAD_1, SETTLED, QUIET, IMAGE_2, UPDATED]),
-    script("roles-sync-2", "a new image in place, synchronous, orders-2 leads", &[SYNC, SETTLED, LEAD_2, SETTLED, QUIET, IMAGE_2, UPDATED]),
-    script("roles-recreate", "a new image by new pods, orders-1 leads", &[
-        Line::Do("create, method: Recreate", |w| found(w, false, json!({"rollout": {"method": "Recreate"}}))),
-        SETTLED, LEAD_1, SETTLED, QUIET, IMAGE_2, UPDATED,
-    ]),
-    script("roles-recreate-sync", "a new image by new pods, synchronous, orders-2 leads", &[
-        Line::Do("create, method: Recreate", |w| found(w, true, json!({"rollout": {"method": "Recreate"}}))),
-        SETTLED, LEAD_2, SETTLED, QUIET, IMAGE_2, UPDATED,
-    ]),
-    script("roles-template", "more than the image changes", &[
-        ASYNC, SETTLED,
-        Line::Do("another argument", |w| {
-            let mut changed = container("1");
-            changed["args"] = json!(["--verbose"]);
-            patch(w, json!({"template": {"spec": {"containers": [changed]}}}));
-        }),
-        UPDATED,
-    ]),
-    script("roles-restart", "a new image, and the primary is restarted as it is", &[
-        Line::Do("create, primary: Restart", |w| found(w, false, json!({"rollout": {"primary": "Restart"}}))),
-        SETTLED, IMAGE_2, UPDATED,
-    ]),
-    script("roles-switch", "the lead is asked to go to orders-1", &[
-        ASYNC, SETTLED,
-        Line::Do("ensemble switch orders --to orders-1", |w| request(w, "go", json!({"switch": {"to": "orders-1"}}))),
-        Line::Until("the request is answered", |w| answered(w, "go")),
-        SETTLED,
-    ]),
-    script("roles-supervised", "the primary waits for approval", &[
-        Line::Do("create, primary: Supervised", |w| found(w, true, json!({"rollout": {"primary": "Supervised"}}))),
-        SETTLED, IMAGE_2,
-        Line::Until("AwaitingApproval", |w| waits_for(w, Reason::AwaitingApproval)),
-        Line::Do("ensemble approve orders", |w| {
-            let revision = status(w).revision;
-            request(w, "yes", json!({"approve": {"revision": revision}}));
-        }),
-        UPDATED,
-    ]),
-    script("roles-drain", "the leader's node is drained", &[ASYNC, SETTLED, CORDON, DRAIN, UNCORDON, SETTLED]),
-    script("roles-drain-sync", "the leader's node is drained, synchronous", &[SYNC, SETTLED, CORDON, DRAIN, UNCORDON, SETTLED]),
-    script("roles-replica-dies", "a replica's node dies while an image is rolled out", &[
-        ASYNC, SETTLED, IMAGE_2,
-        Line::Until("one is updated", half_way),
-        Line::Do("a replica's node loses its power", |w| {
-            let node = node_of(w, |model, pod| model.leader() != Some(pod));
-            kill(w, node);
-        }),
-        Line::Pass(90),
-        HEAL, UPDATED,
-    ]),
-    script("roles-leader-dies", "the leader's node dies while an image is rolled out", &[
-        ASYNC, SETTLED, IMAGE_2,
-        Line::Until("one is updated", half_way),
-        Line::Do("the leader's node loses its power", |w| {
-            let node = patroni::of(w).and_then(Patroni::leader_node);
-            kill(w, node);
-        }),
-        Line::Pass(90),
-        HEAL, UPDATED,
-    ]),
-    script("roles-bad-start", "a configuration with which nobody starts, then corrected", &[
-        Line::Do("create with db:deaf", |w| {
-            found(w, false, json!({}));
-            image(w, "deaf");
-        }),
-        Line::Pass(90),
-        IMAGE_2, UPDATED,
-    ]),
-    script("roles-bad-change", "an image that never comes up, then corrected", &[
-        SYNC, SETTLED,
-        Line::Do("image db:deaf", |w| image(w, "deaf")),
-        Line::Pass(120),
-        IMAGE_2, UPDATED,
-    ]),
-    script("roles-single", "a single member: downtime is unavoidable", &[
-        Line::Do("create one", |w| found(w, false, json!({"replicas": 1}))),
-        SETTLED, IMAGE_2, UPDATED,
-    ]),
-    script("roles-scale-in", "in to two while orders-2 leads", &[
-        ASYNC, SETTLED, LEAD_2, SETTLED, QUIET,
-        Line::Do("scale to 2", |w| replicas(w, 2)),
-        UPDATED,
-    ]),
-    script("roles-window", "the leader changes just before an image is rolled out", &[ASYNC, SETTLED, LEAD_1, IMAGE_2, UPDATED]),
-    script("roles-window-sync", "the leader changes just before, synchronous", &[SYNC, SETTLED, LEAD_2, IMAGE_2, UPDATED]),
+    script(
+        "roles-image-0",
+        "a new image in place, orders-0 leads",
+        &[ASYNC, SETTLED, IMAGE_2, UPDATED],
+    ),
+    script(
+        "roles-image-1",
+        "a new image in place, orders-1 leads",
+        &[ASYNC, SETTLED, LEAD_1, SETTLED, QUIET, IMAGE_2, UPDATED],
+    ),
+    script(
+        "roles-image-2",
+        "a new image in place, orders-2 leads",
+        &[ASYNC, SETTLED, LEAD_2, SETTLED, QUIET, IMAGE_2, UPDATED],
+    ),
+    script(
+        "roles-sync-0",
+        "a new image in place, synchronous, orders-0 leads",
+        &[SYNC, SETTLED, IMAGE_2, UPDATED],
+    ),
+    script(
+        "roles-sync-1",
+        "a new image in place, synchronous, orders-1 leads",
+        &[SYNC, SETTLED, LEAD_1, SETTLED, QUIET, IMAGE_2, UPDATED],
+    ),
+    script(
+        "roles-sync-2",
+        "a new image in place, synchronous, orders-2 leads",
+        &[SYNC, SETTLED, LEAD_2, SETTLED, QUIET, IMAGE_2, UPDATED],
+    ),
+    script(
+        "roles-recreate",
+        "a new image by new pods, orders-1 leads",
+        &[
+            Line::Do("create, method: Recreate", |w| {
+                found(w, false, json!({"rollout": {"method": "Recreate"}}))
+            }),
+            SETTLED,
+            LEAD_1,
+            SETTLED,
+            QUIET,
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-recreate-sync",
+        "a new image by new pods, synchronous, orders-2 leads",
+        &[
+            Line::Do("create, method: Recreate", |w| {
+                found(w, true, json!({"rollout": {"method": "Recreate"}}))
+            }),
+            SETTLED,
+            LEAD_2,
+            SETTLED,
+            QUIET,
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-template",
+        "more than the image changes",
+        &[
+            ASYNC,
+            SETTLED,
+            Line::Do("another argument", |w| {
+                let mut changed = container("1");
+                changed["args"] = json!(["--verbose"]);
+                patch(w, json!({"template": {"spec": {"containers": [changed]}}}));
+            }),
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-restart",
+        "a new image, and the primary is restarted as it is",
+        &[
+            Line::Do("create, primary: Restart", |w| {
+                found(w, false, json!({"rollout": {"primary": "Restart"}}))
+            }),
+            SETTLED,
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-switch",
+        "the lead is asked to go to orders-1",
+        &[
+            ASYNC,
+            SETTLED,
+            Line::Do("ensemble switch orders --to orders-1", |w| {
+                request(w, "go", json!({"switch": {"to": "orders-1"}}))
+            }),
+            Line::Until("the request is answered", |w| answered(w, "go")),
+            SETTLED,
+        ],
+    ),
+    script(
+        "roles-supervised",
+        "the primary waits for approval",
+        &[
+            Line::Do("create, primary: Supervised", |w| {
+                found(w, true, json!({"rollout": {"primary": "Supervised"}}))
+            }),
+            SETTLED,
+            IMAGE_2,
+            Line::Until("AwaitingApproval", |w| {
+                waits_for(w, Reason::AwaitingApproval)
+            }),
+            Line::Do("ensemble approve orders", |w| {
+                let revision = status(w).revision;
+                request(w, "yes", json!({"approve": {"revision": revision}}));
+            }),
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-drain",
+        "the leader's node is drained",
+        &[ASYNC, SETTLED, CORDON, DRAIN, UNCORDON, SETTLED],
+    ),
+    script(
+        "roles-drain-sync",
+        "the leader's node is drained, synchronous",
+        &[SYNC, SETTLED, CORDON, DRAIN, UNCORDON, SETTLED],
+    ),
+    script(
+        "roles-replica-dies",
+        "a replica's node dies while an image is rolled out",
+        &[
+            ASYNC,
+            SETTLED,
+            IMAGE_2,
+            Line::Until("one is updated", half_way),
+            Line::Do("a replica's node loses its power", |w| {
+                let node = node_of(w, |model, pod| model.leader() != Some(pod));
+                kill(w, node);
+            }),
+            Line::Pass(90),
+            HEAL,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-leader-dies",
+        "the leader's node dies while an image is rolled out",
+        &[
+            ASYNC,
+            SETTLED,
+            IMAGE_2,
+            Line::Until("one is updated", half_way),
+            Line::Do("the leader's node loses its power", |w| {
+                let node = patroni::of(w).and_then(Patroni::leader_node);
+                kill(w, node);
+            }),
+            Line::Pass(90),
+            HEAL,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-bad-start",
+        "a configuration with which nobody starts, then corrected",
+        &[
+            Line::Do("create with db:deaf", |w| {
+                found(w, false, json!({}));
+                image(w, "deaf");
+            }),
+            Line::Pass(90),
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-bad-change",
+        "an image that never comes up, then corrected",
+        &[
+            SYNC,
+            SETTLED,
+            Line::Do("image db:deaf", |w| image(w, "deaf")),
+            Line::Pass(120),
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-single",
+        "a single member: downtime is unavoidable",
+        &[
+            Line::Do("create one", |w| found(w, false, json!({"replicas": 1}))),
+            SETTLED,
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-scale-in",
+        "in to two while orders-2 leads",
+        &[
+            ASYNC,
+            SETTLED,
+            LEAD_2,
+            SETTLED,
+            QUIET,
+            Line::Do("scale to 2", |w| replicas(w, 2)),
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-window",
+        "the leader changes just before an image is rolled out",
+        &[ASYNC, SETTLED, LEAD_1, IMAGE_2, UPDATED],
+    ),
+    script(
+        "roles-window-sync",
+        "the leader changes just before, synchronous",
+        &[SYNC, SETTLED, LEAD_2, IMAGE_2, UPDATED],
+    ),
 ];
 
 const ASYNC: Line = Line::Do("create", |w| found(w, false, json!({})));
 const SYNC: Line = Line::Do("create, synchronous", |w| found(w, true, json!({})));
 const IMAGE_2: Line = Line::Do("image db:2", |w| image(w, "2"));
-const LEAD_1: Line = Line::Do("somebody moves the lead to orders-1", |w| lead_to(w, "orders-1"));
-const LEAD_2: Line = Line::Do("somebody moves the lead to orders-2", |w| lead_to(w, "orders-2"));
+const LEAD_1: Line = Line::Do("somebody moves the lead to orders-1", |w| {
+    lead_to(w, "orders-1")
+});
+const LEAD_2: Line = Line::Do("somebody moves the lead to orders-2", |w| {
+    lead_to(w, "orders-2")
+});
 /// The one that leads may have been told to hand over: its loop comes round.
 const QUIET: Line = Line::Pass(15);
 const SETTLED: Line = Line::Until("one leads and all others stream", settled);
@@ -162,7 +299,11 @@ pub fn settled(world: &World) -> bool {
         return false;
     };
     let replicas = object["spec"]["replicas"].as_u64().unwrap_or(0) as usize;
-    let open = ["Proposed", "Asked"].contains(&object["status"]["switchover"]["phase"].as_str().unwrap_or(""));
+    let open = ["Proposed", "Asked"].contains(
+        &object["status"]["switchover"]["phase"]
+            .as_str()
+            .unwrap_or(""),
+    );
     let model = patroni::of(world).is_some_and(|model| model.settled(replicas));
     model && !open && ready(world)
 }
@@ -186,7 +327,9 @@ fn answered(world: &World, name: &str) -> bool {
 fn node_of(world: &World, which: impl Fn(&Patroni, &str) -> bool) -> Option<String> {
     let model = patroni::of(world)?;
     let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
-    let mut pods = pods.iter().filter(|p| !p["metadata"]["labels"]["ensemble.dev/group"].is_null());
+    let mut pods = pods
+        .iter()
+        .filter(|p| !p["metadata"]["labels"]["ensemble.dev/group"].is_null());
     let found = pods.find(|p| which(model, p["metadata"]["name"].as_str().unwrap_or_default()))?;
     found["spec"]["nodeName"].as_str().map(str::to_owned)
 }
@@ -223,4 +366,3 @@ fn evict_all(world: &mut World) {
         let _ = world.cluster.call(&request);
     }
 }
-

@@ -15,5 +15,6 @@ mod plan;
 mod quiet;
 mod repair;
 mod rollout;
+mod samples;
 mod scale;
 mod validation;

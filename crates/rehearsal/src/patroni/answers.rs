@@ -55,7 +55,10 @@ impl Patroni {
             } else {
                 replied(Reply::Unknown(cause.to_owned()))
             };
-            Answer { at: now + after, what }
+            Answer {
+                at: now + after,
+                what,
+            }
         };
         if !reachable || self.is(Trouble::Silent) {
             return unanswered("timed out", TIMEOUT_MS);
@@ -64,8 +67,15 @@ impl Patroni {
         if run.is_none_or(|r| r.uid != call.uid()) {
             return unanswered("connection refused", ANSWER_MS);
         }
-        let after = if self.is(Trouble::Slow) { SLOW_MS } else { ANSWER_MS };
-        let answer = |what: Said| Answer { at: now + after, what };
+        let after = if self.is(Trouble::Slow) {
+            SLOW_MS
+        } else {
+            ANSWER_MS
+        };
+        let answer = |what: Said| Answer {
+            at: now + after,
+            what,
+        };
         self.next_look = self.now;
         match call.ask() {
             Ask::Observe => {
@@ -148,7 +158,11 @@ impl Patroni {
         }
         let lies = self.is(Trouble::Lies) && self.liar() == Some(name);
         let mut said = Sighting {
-            role: if leads || lies { Role::Leader } else { Role::Follower },
+            role: if leads || lies {
+                Role::Leader
+            } else {
+                Role::Follower
+            },
             cluster: "7000000000000000000".into(),
             lock: self.holder.clone(),
             paused: self.is(Trouble::Paused),
@@ -192,7 +206,11 @@ impl Patroni {
             })
             .collect();
         said.sync_standbys = standby.map(str::to_owned).into_iter().collect();
-        said.synchronous = if self.synchronous { Synchronous::On } else { Synchronous::Off };
+        said.synchronous = if self.synchronous {
+            Synchronous::On
+        } else {
+            Synchronous::Off
+        };
         said.loop_wait = u32::try_from(LOOP_WAIT_MS / 1000).ok();
         said.parameters = Some(self.parameters.clone());
     }

@@ -1,6 +1,8 @@
 //! Who leads: the lock, elections, switchovers, slots and the synchronous standby.
 
-use super::{Change, Handing, LOOK_MS, LOOP_WAIT_MS, Patroni, REWIND_MS, START_MS, State, TTL_MS, Trouble};
+use super::{
+    Change, Handing, LOOK_MS, LOOP_WAIT_MS, Patroni, REWIND_MS, START_MS, State, TTL_MS, Trouble,
+};
 use crate::world::NAMESPACE;
 use serde_json::json;
 use simkube::{Request, Resource, WorkloadApi};
@@ -21,7 +23,11 @@ impl Patroni {
     pub(super) fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
         for (name, member) in &self.members {
-            if member.run.as_ref().is_some_and(|r| r.streams_since.is_some()) {
+            if member
+                .run
+                .as_ref()
+                .is_some_and(|r| r.streams_since.is_some())
+            {
                 self.last_streamed.insert(name.clone(), self.now);
             }
         }
@@ -63,9 +69,16 @@ impl Patroni {
         };
         let standby = self.sync.1.clone();
         for (name, member) in &mut self.members {
-            let streams = member.run.as_ref().is_some_and(|r| r.streams_since.is_some());
+            let streams = member
+                .run
+                .as_ref()
+                .is_some_and(|r| r.streams_since.is_some());
             if streams {
-                let behind = if standby.as_ref() == Some(name) { 0 } else { behind };
+                let behind = if standby.as_ref() == Some(name) {
+                    0
+                } else {
+                    behind
+                };
                 let to = log.end().saturating_sub(behind).max(member.log.end());
                 member.log.follow(&log, to);
             }
@@ -90,7 +103,8 @@ impl Patroni {
         let Some(run) = self.run(name) else {
             return false;
         };
-        let known = self.sync.0.is_empty() || self.sync.0 == name || self.sync.1.as_deref() == Some(name);
+        let known =
+            self.sync.0.is_empty() || self.sync.0 == name || self.sync.1.as_deref() == Some(name);
         let end = self.members.get(name).map_or(0, |m| m.log.end());
         run.state == State::Up
             && run.reachable
@@ -102,7 +116,11 @@ impl Patroni {
         let Some(log) = self.members.get(leader).map(|m| &m.log) else {
             return false;
         };
-        let has = |name: &String| self.members.get(name).is_some_and(|m| m.log.shared(log) == log.end());
+        let has = |name: &String| {
+            self.members
+                .get(name)
+                .is_some_and(|m| m.log.shared(log) == log.end())
+        };
         self.members
             .keys()
             .any(|n| n != leader && self.eligible(n) && has(n))
@@ -152,7 +170,10 @@ impl Patroni {
     /// Notices which nodes are cut off.
     pub(super) fn look(&mut self, api: &WorkloadApi<'_>) {
         self.next_look = self.now + LOOK_MS;
-        let leader = self.leader().and_then(|l| self.run(l)).map(|r| r.node.clone());
+        let leader = self
+            .leader()
+            .and_then(|l| self.run(l))
+            .map(|r| r.node.clone());
         let now = self.now;
         for run in self.members.values_mut().filter_map(|m| m.run.as_mut()) {
             run.reachable = api.reachable(&run.node);
@@ -175,10 +196,14 @@ impl Patroni {
             .collect();
         for name in up {
             let holds = self.holder.as_ref() == Some(&name);
-            let Some(run) = self.run_mut(&name) else { continue };
+            let Some(run) = self.run_mut(&name) else {
+                continue;
+            };
             run.state = State::Up;
             self.version += 1;
-            let Some(run) = self.run_mut(&name) else { continue };
+            let Some(run) = self.run_mut(&name) else {
+                continue;
+            };
             run.label = Some("replica");
             if run.leads && holds {
                 // PostgreSQL was restarted under the lock.
@@ -288,7 +313,12 @@ impl Patroni {
             return;
         }
         let end = |n: &String| self.members.get(n).map_or(0, |m| m.log.end());
-        let mut candidates: Vec<String> = self.members.keys().filter(|n| self.eligible(n)).cloned().collect();
+        let mut candidates: Vec<String> = self
+            .members
+            .keys()
+            .filter(|n| self.eligible(n))
+            .cloned()
+            .collect();
         candidates.sort_by_key(|n| (std::cmp::Reverse(end(n)), n.clone()));
         if let Some(best) = candidates.first().cloned() {
             self.promote(&best);
@@ -306,7 +336,9 @@ impl Patroni {
         };
         member.log.begin(term);
         let log = member.log.clone();
-        let Some(run) = member.run.as_mut() else { return };
+        let Some(run) = member.run.as_mut() else {
+            return;
+        };
         run.leads = true;
         run.slots.clear();
         run.takes_from = now + PROMOTE_MS;
@@ -356,7 +388,10 @@ impl Patroni {
         if !self.synchronous {
             return;
         }
-        let streams = |n: &String| self.run(n).is_some_and(|r| r.streams_since.is_some() && r.state == State::Up);
+        let streams = |n: &String| {
+            self.run(n)
+                .is_some_and(|r| r.streams_since.is_some() && r.state == State::Up)
+        };
         let kept = self.sync.1.clone().filter(|s| streams(s));
         self.sync.1 = kept.or_else(|| here.iter().find(|n| streams(n)).cloned());
         if let Some(standby) = self.sync.1.clone()
@@ -382,7 +417,11 @@ impl Patroni {
         };
         let now = self.now;
         for (name, member) in &mut self.members {
-            let Some(run) = member.run.as_mut().filter(|_| *name != leader && slots.contains(name)) else {
+            let Some(run) = member
+                .run
+                .as_mut()
+                .filter(|_| *name != leader && slots.contains(name))
+            else {
                 continue;
             };
             if run.state != State::Up || run.streams_since.is_some() || !run.reachable {

@@ -269,16 +269,27 @@ impl Patroni {
 
     /// Whether all of so many members run, one leads, the others stream, and the standby is named.
     pub fn settled(&self, replicas: usize) -> bool {
-        let up: Vec<&String> = self.members.iter().filter(|(_, m)| m.run.is_some()).map(|(n, _)| n).collect();
+        let up: Vec<&String> = self
+            .members
+            .iter()
+            .filter(|(_, m)| m.run.is_some())
+            .map(|(n, _)| n)
+            .collect();
         let named = !self.synchronous || replicas < 2 || self.sync.1.is_some();
-        up.len() == replicas && named && self.leader().is_some() && up.iter().all(|n| self.in_sync(n))
+        up.len() == replicas
+            && named
+            && self.leader().is_some()
+            && up.iter().all(|n| self.in_sync(n))
     }
 
     /// In one line, for people.
     pub fn describe(&self) -> String {
         let mut words = vec![format!("term {}, lock {:?}", self.term, self.holder)];
         for (name, member) in &self.members {
-            let state = member.run.as_ref().map(|r| (r.state, r.leads, r.streams_since.is_some()));
+            let state = member
+                .run
+                .as_ref()
+                .map(|r| (r.state, r.leads, r.streams_since.is_some()));
             words.push(format!("{name} {} {state:?}", member.log.end()));
         }
         words.join("; ")
@@ -355,7 +366,10 @@ impl Patroni {
         }
         self.no_streams();
         // The lock is let go only if somebody has everything.
-        if run.state == State::Stopping && self.holder.as_deref() == Some(name) && self.somebody_has_all(name) {
+        if run.state == State::Stopping
+            && self.holder.as_deref() == Some(name)
+            && self.somebody_has_all(name)
+        {
             self.release();
         }
     }

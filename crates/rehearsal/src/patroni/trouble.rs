@@ -51,7 +51,9 @@ impl Patroni {
     }
 
     pub(super) fn is(&self, trouble: Trouble) -> bool {
-        self.troubles.get(&trouble).is_some_and(|until| *until > self.now)
+        self.troubles
+            .get(&trouble)
+            .is_some_and(|until| *until > self.now)
     }
 
     /// Somebody else than we hands the lead over, to that member or to the first that may take it.
@@ -61,7 +63,12 @@ impl Patroni {
         let Some(from) = self.leader().map(str::to_owned) else {
             return false;
         };
-        let others: Vec<String> = self.members.keys().filter(|n| **n != from).cloned().collect();
+        let others: Vec<String> = self
+            .members
+            .keys()
+            .filter(|n| **n != from)
+            .cloned()
+            .collect();
         let wanted = |n: &&String| to.is_none_or(|to| to == n.as_str());
         let streams = |n: &&String| self.in_sync(n);
         let chosen = others.iter().filter(wanted).find(streams).cloned();
