@@ -6,9 +6,8 @@ TESTBED ?= $(TARGET_DIR)/debug/testbed
 IMAGE_ARCHIVE ?= $(TARGET_DIR)/ensemble-image.tar
 WRITER_ARCHIVE ?= $(TARGET_DIR)/writer-image.tar
 
-.PHONY: testbed testbed-build testbed-up testbed-down testbed-status image test-api bench-memory e2e
 
-.PHONY: testbed testbed-build testbed-up testbed-down testbed-status image image-writer test-api e2e bench-upgrade
+.PHONY: testbed testbed-build testbed-up testbed-down testbed-status image image-writer test-api e2e bench-upgrade bench-memory
 
 # The program itself.
 testbed:

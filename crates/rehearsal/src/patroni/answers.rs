@@ -51,7 +51,10 @@ impl Patroni {
         let unanswered = |cause: &str, after: u64| {
             let what = if observes {
                 let why = WhyUnknown::Unreachable(cause.to_owned());
-                Said::Now(EngineOutcome::Saw(Sighting::unknown(call.asked(), why)))
+                Said::Now(EngineOutcome::Saw(Box::new(Sighting::unknown(
+                    call.asked(),
+                    why,
+                ))))
             } else {
                 replied(Reply::Unknown(cause.to_owned()))
             };
@@ -80,7 +83,7 @@ impl Patroni {
         match call.ask() {
             Ask::Observe => {
                 let said = self.sighting(call.member(), call.asked());
-                answer(Said::Now(EngineOutcome::Saw(said)))
+                answer(Said::Now(EngineOutcome::Saw(Box::new(said))))
             }
             Ask::SwitchOver { leader, candidate } => self.switch_over(now, leader, candidate),
             Ask::Nudge => {

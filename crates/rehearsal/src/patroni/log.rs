@@ -140,8 +140,10 @@ mod tests {
 
     #[test]
     fn a_leader_that_lacks_acknowledged_writes_has_lost_them() {
-        let mut writer = Writer::default();
-        writer.acknowledged = log(&[(1, 10)]);
+        let mut writer = Writer {
+            acknowledged: log(&[(1, 10)]),
+            ..Writer::default()
+        };
         assert_eq!(writer.led_by(&log(&[(1, 7), (2, 7)])), 3);
         assert_eq!(writer.led_by(&log(&[(1, 7), (2, 7)])), 0);
     }
