@@ -45,6 +45,7 @@ bench: ## benchmarks of the planner and the simulated API server
 # What these do is in make/testbed.mk.
 test-api: ## tests against a real kube-apiserver and etcd, built once; no root
 e2e: ## tests on real nodes on this machine; needs root
+bench-upgrade: ## what an upgrade of PostgreSQL costs its clients, on real nodes; needs root
 image: ## the controller's image, as an OCI archive in target/
 testbed-up: ## start a real three-node Kubernetes on this machine; needs root
 testbed-down: ## stop it and remove all it made

@@ -10,20 +10,38 @@ static CLUSTER: OnceCell<ControlPlane> = OnceCell::const_new();
 /// The shared cluster: started by the first test that asks. `ENSEMBLE_KUBERNETES=oldest` makes it
 /// the oldest supported version.
 pub async fn cluster() -> Result<&'static ControlPlane> {
-    CLUSTER.get_or_try_init(start).await
+    CLUSTER.get_or_try_init(|| start(1)).await
 }
 
-/// Starts a cluster with the definitions in it.
-pub async fn start() -> Result<ControlPlane> {
+/// Starts an API server and its store, with nobody who acts by himself.
+pub async fn bare() -> Result<ControlPlane> {
+    let mut options = Options {
+        version: version(),
+        bare: true,
+        ..Options::default()
+    };
+    // What an API server says if nobody told it otherwise.
+    options.timers.evict_after_seconds = 300;
+    ControlPlane::start(options)
+        .await
+        .context("start the API server")
+}
+
+fn version() -> Version {
     let oldest = std::env::var("ENSEMBLE_KUBERNETES").is_ok_and(|v| v == "oldest");
-    let version = if oldest {
+    if oldest {
         Version::Oldest
     } else {
         Version::Current
-    };
+    }
+}
+
+/// Starts a cluster of that many API servers, with the definitions in it.
+pub async fn start(api_servers: usize) -> Result<ControlPlane> {
     let options = Options {
-        version,
+        version: version(),
         fake_nodes: 3,
+        api_servers,
         ..Options::default()
     };
     let plane = ControlPlane::start(options)
@@ -36,7 +54,8 @@ pub async fn start() -> Result<ControlPlane> {
     Ok(plane)
 }
 
-async fn install_crds(client: &kube::Client) -> Result<()> {
+/// Installs the definitions.
+pub async fn install_crds(client: &kube::Client) -> Result<()> {
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     let api: kube::Api<CustomResourceDefinition> = kube::Api::all(client.clone());
     for crd in ensemble_api::crd::all() {

@@ -36,6 +36,14 @@ impl Controller {
         Ok(())
     }
 
+    /// Waits until it ends by itself, and says why.
+    pub async fn ended(mut self) -> Result<()> {
+        (&mut self.task)
+            .await
+            .context("the controller panicked")??;
+        Ok(())
+    }
+
     /// Ends at once, in the middle of whatever it does, and hands nothing over.
     pub fn kill(self) {
         self.task.abort();
@@ -48,6 +56,17 @@ impl Drop for Controller {
     }
 }
 
+/// How a controller of one namespace is run.
+pub(crate) fn options(namespace: &str, identity: &str) -> ensemble_controller::Options {
+    ensemble_controller::Options {
+        namespace: Some(namespace.to_owned()),
+        nodes: true,
+        lease_namespace: Some(namespace.to_owned()),
+        identity: Some(identity.to_owned()),
+        ..Default::default()
+    }
+}
+
 /// A namespace of one test.
 pub struct Stage {
     /// An administrator's client.
@@ -55,6 +74,7 @@ pub struct Stage {
     /// The namespace.
     pub namespace: String,
     config: Config,
+    kubeconfig: std::path::PathBuf,
     own: Option<ensemble_testbed::ControlPlane>,
 }
 
@@ -66,9 +86,24 @@ impl Stage {
 
     /// The same in a cluster of its own, for tests that break the cluster.
     pub async fn own_cluster(test: &str) -> Result<Self> {
-        let own = crate::cluster::start().await?;
+        Self::own_cluster_of(test, 1).await
+    }
+
+    /// The same, with several API servers; the first is the one that everybody talks to.
+    pub async fn own_cluster_of(test: &str, api_servers: usize) -> Result<Self> {
+        let own = crate::cluster::start(api_servers).await?;
         let kubeconfig = own.kubeconfig();
         Self::made(test, kubeconfig, Some(own)).await
+    }
+
+    /// The cluster of its own, to be broken.
+    pub fn plane_mut(&mut self) -> Option<&mut ensemble_testbed::ControlPlane> {
+        self.own.as_mut()
+    }
+
+    /// The administrator's kubeconfig file.
+    pub fn kubeconfig(&self) -> &std::path::Path {
+        &self.kubeconfig
     }
 
     /// The cluster of its own.
@@ -85,8 +120,8 @@ impl Stage {
             .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
             .with_test_writer()
             .try_init();
-        let kubeconfig = kube::config::Kubeconfig::read_from(kubeconfig)?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
+        let read = kube::config::Kubeconfig::read_from(&kubeconfig)?;
+        let config = Config::from_custom_kubeconfig(read, &Default::default()).await?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let namespace = format!("{}-{}-{number}", test.replace('_', "-"), std::process::id());
         let namespace: String = namespace
@@ -104,6 +139,7 @@ impl Stage {
             client,
             namespace,
             config,
+            kubeconfig,
             own,
         };
         let body: Namespace =
@@ -131,7 +167,7 @@ impl Stage {
 
     /// Starts a controller for this namespace, with nodes in view.
     pub async fn controller(&self, identity: &str) -> Result<Controller> {
-        let options = self.options(identity);
+        let options = options(&self.namespace, identity);
         self.run(options)
     }
 
@@ -141,19 +177,9 @@ impl Stage {
         let body: k8s_openapi::api::coordination::v1::Lease = serde_json::from_value(json!({
             "metadata": {"name": lease}, "spec": {"leaseTransitions": epoch}}))?;
         self.api().create(&PostParams::default(), &body).await?;
-        let mut options = self.options(lease);
+        let mut options = options(&self.namespace, lease);
         options.lease_name = lease.to_owned();
         self.run(options)
-    }
-
-    fn options(&self, identity: &str) -> ensemble_controller::Options {
-        ensemble_controller::Options {
-            namespace: Some(self.namespace.clone()),
-            nodes: true,
-            lease_namespace: Some(self.namespace.clone()),
-            identity: Some(identity.to_owned()),
-            ..Default::default()
-        }
     }
 
     fn run(&self, options: ensemble_controller::Options) -> Result<Controller> {
@@ -247,6 +273,22 @@ impl Stage {
     /// The Ensemble `orders`.
     pub async fn get(&self) -> Result<Ensemble> {
         Ok(self.api::<Ensemble>().get("orders").await?)
+    }
+
+    /// Waits until an Ensemble of that name says so of itself, at its present generation.
+    pub async fn until(
+        &self,
+        name: &str,
+        what: &str,
+        holds: impl Fn(&EnsembleStatus) -> bool,
+    ) -> Result<EnsembleStatus> {
+        self.eventually(&format!("{name}: {what}"), async || {
+            let ensemble = self.api::<Ensemble>().get(name).await?;
+            let status = ensemble.status.unwrap_or_default();
+            let seen = Some(status.observed_generation) == ensemble.metadata.generation;
+            Ok((seen && holds(&status)).then_some(status))
+        })
+        .await
     }
 
     /// Its status.

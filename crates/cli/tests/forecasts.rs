@@ -20,6 +20,7 @@ fn orders(image: &str, replicas: u32) -> Value {
         "metadata": {"name": "orders", "namespace": "default"},
         "spec": {
             "replicas": replicas,
+            "rollout": {"method": "Recreate"},
             "template": {"spec": {"containers": [{"name": "db", "image": image}]}},
             "claims": [{"name": "data", "spec": {"accessModes": ["ReadWriteOnce"],
                         "resources": {"requests": {"storage": "1Gi"}}}}],

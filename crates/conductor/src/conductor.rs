@@ -12,7 +12,7 @@ use ensemble_api::status::{EnsembleStatus, SwitchPhase};
 use ensemble_api::{GROUP, Reason, Report, VERSION, labels};
 use ensemble_planner::memory::{Check, Key, Memory, Taken};
 use ensemble_planner::view::Meta;
-use ensemble_planner::{Plan, Snapshot, Write, plan, render};
+use ensemble_planner::{Plan, Snapshot, Write, pace, plan, render, safety};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -167,7 +167,7 @@ impl Conductor {
             let text = unreadable.to_string();
             return self.complain(text, out);
         }
-        if self.superseded(epoch) {
+        if safety::superseded(&self.world.snap) {
             return;
         }
         self.confirm_if_complete(now, out);
@@ -180,12 +180,6 @@ impl Conductor {
             return;
         }
         self.carry_out(now, plan(&self.world.snap), out);
-    }
-
-    /// A later leadership has written the status: whatever our Lease says, we are not the one.
-    fn superseded(&self, epoch: i64) -> bool {
-        let stored = self.world.snap.ensemble.status.epoch;
-        stored > epoch && !ensemble_planner::mutants::is_off("superseded-stands-down")
     }
 
     /// A view that stays behind is worth a word; nothing but that word is written meanwhile.
@@ -241,7 +235,7 @@ impl Conductor {
         let mut later = None;
         for write in writes {
             if let Write::Status(new) = &write {
-                later = self.status_can_wait(now, new);
+                later = pace::status_can_wait(&self.world.snap, new, self.status_sent);
                 if later.is_none() {
                     self.status_sent = Some(now);
                     self.send_write(write, out);
@@ -269,31 +263,6 @@ impl Conductor {
             .min();
         // Never a wake-up call in the past: that would spin.
         out.extend(wake.map(|at| Output::Wake(at.max(now.plus_ms(100)))));
-    }
-
-    /// A status that only tells of small things is written at most once a second.
-    fn status_can_wait(&self, now: Time, new: &EnsembleStatus) -> Option<Time> {
-        let old = &self.world.snap.ensemble.status;
-        let heavy = |s: &EnsembleStatus| {
-            let conditions = s.conditions.iter();
-            let conditions =
-                conditions.map(|c| (c.type_.clone(), c.status.clone(), c.reason.clone()));
-            (
-                s.observed_generation,
-                s.ledger.clone(),
-                (s.in_flight.clone(), s.switchover.clone(), s.lead.clone()),
-                s.let_go.clone(),
-                (
-                    s.ready_replicas,
-                    s.updated_replicas,
-                    s.revision.clone(),
-                    s.current_revision.clone(),
-                ),
-                conditions.collect::<Vec<_>>(),
-            )
-        };
-        let next = self.status_sent?.plus_ms(1000);
-        (heavy(old) == heavy(new) && next > now).then_some(next)
     }
 
     fn publish(&mut self, report: Report, out: &mut Vec<Output>) {
@@ -483,7 +452,10 @@ impl Conductor {
                 );
             }
             Purpose::Discard { uid } | Purpose::Disrupt { uid } | Purpose::LetGo { uid } => {
-                self.gate.told_to_go(key.0, &uid, now);
+                // The watch may have been faster than the answer.
+                if self.world.shows(key.0, &key.1, &uid) {
+                    self.gate.told_to_go(key.0, &uid, now);
+                }
             }
         }
         self.memory().failures.remove(&key);
@@ -495,7 +467,8 @@ impl Conductor {
         match purpose {
             Purpose::Create if reason == Reason::NameTaken => self.name_taken(now, key),
             Purpose::Patch
-                if reason == Reason::Conflict && self.world.snap.memory.taken.contains_key(&key) =>
+                if reason == Reason::Conflict
+                    && self.world.snap.memory.taken.contains_key(&key) =>
             {
                 // Our watch does not show it: it is read again before the next try.
                 self.memory().taken.remove(&key);

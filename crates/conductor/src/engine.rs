@@ -94,7 +94,7 @@ impl EngineCall {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineOutcome {
     /// What was seen; also that nothing could be.
-    Saw(Sighting),
+    Saw(Box<Sighting>),
     /// What the engine said to something that it was asked to do.
     Replied(Reply),
 }
@@ -287,7 +287,7 @@ impl Conductor {
             (EnginePurpose::Observe { uid }, EngineOutcome::Saw(said)) => {
                 let older = self.world.snap.memory.sightings.get(&uid);
                 if older.is_none_or(|s| s.asked <= said.asked) {
-                    self.memory().sightings.insert(uid, said);
+                    self.memory().sightings.insert(uid, *said);
                 }
             }
             (EnginePurpose::Switch { id }, EngineOutcome::Replied(reply)) => {
@@ -308,7 +308,10 @@ impl Conductor {
                 self.replied(now, key, reply);
             }
             // A nudge only hastens: one that was lost is no failure, and nobody would clear it.
-            (EnginePurpose::Nudge, EngineOutcome::Replied(Reply::Unknown(_) | Reply::Refused(_))) => {}
+            (
+                EnginePurpose::Nudge,
+                EngineOutcome::Replied(Reply::Unknown(_) | Reply::Refused(_)),
+            ) => {}
             (EnginePurpose::Nudge | EnginePurpose::Tell, EngineOutcome::Replied(reply)) => {
                 let key = (Kind::Ensemble, "engine".to_owned());
                 self.replied(now, key, reply);

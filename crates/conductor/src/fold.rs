@@ -82,6 +82,21 @@ impl World {
         }
     }
 
+    /// Whether an object is still in view, and not told to end.
+    pub fn shows(&self, kind: Kind, name: &str, uid: &str) -> bool {
+        let snap = &self.snap;
+        let meta = match kind {
+            Kind::Pod => snap.pods.get(name).map(|o| &o.meta),
+            Kind::Claim => snap.claims.get(name).map(|o| &o.meta),
+            Kind::Revision => snap.revisions.get(name).map(|o| &o.meta),
+            Kind::Service => snap.services.get(name).map(|o| &o.meta),
+            Kind::Budget => snap.budgets.get(name).map(|o| &o.meta),
+            Kind::Request => snap.requests.get(name).map(|o| &o.meta),
+            Kind::Ensemble | Kind::Node => None,
+        };
+        meta.is_some_and(|m| m.pin.uid == uid && !m.deleting)
+    }
+
     /// Takes one object out, if it is the one that was in.
     pub fn remove(&mut self, kind: Kind, object: &Value) {
         let pin = Meta::read(object).pin;

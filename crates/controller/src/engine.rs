@@ -51,7 +51,7 @@ impl Asker {
         let reply = match call.ask() {
             Ask::Observe => {
                 let said = patroni.observe(&target, call.asked()).await;
-                return EngineOutcome::Saw(said);
+                return EngineOutcome::Saw(Box::new(said));
             }
             _ if !leading() => Reply::Refused("not asked: this controller does not lead".into()),
             Ask::SwitchOver { leader, candidate } => {
@@ -118,7 +118,7 @@ fn refused(call: &EngineCall, cause: String) -> EngineOutcome {
     match call.ask() {
         Ask::Observe => {
             let why = WhyUnknown::Unauthorised(cause);
-            EngineOutcome::Saw(Sighting::unknown(call.asked(), why))
+            EngineOutcome::Saw(Box::new(Sighting::unknown(call.asked(), why)))
         }
         _ => EngineOutcome::Replied(Reply::Unauthorised(cause)),
     }

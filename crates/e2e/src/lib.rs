@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: objects that they create.
 
 pub mod ensemble;
+pub mod postgres;
 
 use anyhow::{Context, Result};
 use ensemble_testbed::harness::TestNamespace;

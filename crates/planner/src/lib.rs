@@ -11,6 +11,7 @@ pub mod evidence;
 pub mod ledger;
 pub mod memory;
 pub mod method;
+pub mod pace;
 pub mod plan;
 pub mod presence;
 pub mod render;

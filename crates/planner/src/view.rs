@@ -163,7 +163,7 @@ impl EnsembleView {
         let status = object
             .get("status")
             .filter(|s| s.as_object().is_some_and(|m| !m.is_empty()));
-        let status = status.and_then(|s| serde_json::from_value(s.clone()).ok());
+        let status = status.and_then(read_status);
         Ok(Self {
             meta: Meta::read(object),
             namespace: text(object, "/metadata/namespace"),
@@ -182,6 +182,16 @@ impl EnsembleView {
     pub fn uid(&self) -> &str {
         &self.meta.pin.uid
     }
+}
+
+/// Reads a status. A controller of another version may use words in its report that we do not know;
+/// the report is made anew anyway, and what it stands beside must not be lost for it.
+fn read_status(status: &Value) -> Option<EnsembleStatus> {
+    serde_json::from_value(status.clone()).ok().or_else(|| {
+        let mut facts = status.as_object()?.clone();
+        facts.remove("plan");
+        serde_json::from_value(Value::Object(facts)).ok()
+    })
 }
 
 /// What a container is doing, by its kubelet.

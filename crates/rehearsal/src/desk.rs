@@ -57,7 +57,7 @@ impl Desk {
         let due: Vec<Waiting> = due;
         for waiting in due {
             let outcome = match (waiting.what, patroni::of(world)) {
-                (Said::Now(outcome), _) => *outcome,
+                (Said::Now(outcome), _) => outcome,
                 (Said::Switched(to), Some(model)) => model.switched(&to),
                 (Said::Switched(_), None) => continue,
             };

@@ -30,6 +30,8 @@ pub struct Options {
     pub fake_nodes: usize,
     /// How soon nodes count as lost.
     pub timers: NodeTimers,
+    /// API server and etcd alone: no controller does anything by itself.
+    pub bare: bool,
 }
 
 impl Default for Options {
@@ -39,6 +41,7 @@ impl Default for Options {
             api_servers: 1,
             fake_nodes: 0,
             timers: NodeTimers::SHORT,
+            bare: false,
         }
     }
 }
@@ -59,12 +62,8 @@ impl ControlPlane {
         let dir = scratch_dir()?;
         let mut started = Self::launch(&dir, &options, Lifetime::Owned).await?;
         if options.fake_nodes > 0 {
-            let kubeconfig = started.kubeconfig().to_owned();
-            started.volumes = Some(Volumes::start(&kubeconfig, Backing::Nothing)?);
             let beat = options.timers.heartbeat_seconds();
-            let nodes = FakeNodes::start(&kubeconfig, options.fake_nodes, beat)?;
-            client::nodes_ready(&started.client().await?, options.fake_nodes).await?;
-            started.fake_nodes = Some(nodes);
+            started.simulate_nodes(options.fake_nodes, beat).await?;
         }
         Ok(started)
     }
@@ -89,6 +88,7 @@ impl ControlPlane {
             etcd_ports: (numbers[0], numbers[1]),
             namespace: None,
             timers: options.timers,
+            bare: options.bare,
         };
         let control_plane = ControlPlane {
             plane,
@@ -111,6 +111,9 @@ impl ControlPlane {
         }
         for index in 0..self.plane.api_ports.len() {
             self.wait_for_api_server(index).await?;
+        }
+        if self.plane.bare {
+            return Ok(());
         }
         self.start_component(Component::ControllerManager)?;
         if with_scheduler {
@@ -187,6 +190,55 @@ impl ControlPlane {
         self.start_again(component).await
     }
 
+    /// Copies all that etcd holds, which is stopped for a moment.
+    pub async fn back_up(&self, to: &Path) -> Result<()> {
+        self.stop(Component::Etcd)?;
+        copy_tree(&self.etcd_data(), to)?;
+        self.start_again(Component::Etcd).await
+    }
+
+    /// Puts a copy back: everything since never happened. Whoever watches is started anew, since a
+    /// watch from the future shows nothing.
+    pub async fn restore(&mut self, from: &Path) -> Result<()> {
+        let nodes = self.fake_nodes.take().map(|nodes| nodes.names().len());
+        self.volumes = None;
+        let servers = 0..self.plane.api_ports.len();
+        let with_scheduler = Process::recorded(self.dir(), &Component::Scheduler.name()).is_some();
+        for index in servers.clone() {
+            self.stop(Component::ApiServer(index))?;
+        }
+        self.stop(Component::ControllerManager)?;
+        self.stop(Component::Etcd)?;
+        cache::remove_tree(&self.etcd_data())?;
+        copy_tree(from, &self.etcd_data())?;
+        self.start_component(Component::Etcd)?;
+        for index in servers {
+            self.start_again(Component::ApiServer(index)).await?;
+        }
+        self.start_component(Component::ControllerManager)?;
+        if with_scheduler {
+            self.restart(Component::Scheduler).await?;
+        }
+        if let Some(count) = nodes {
+            let beat = self.plane.timers.heartbeat_seconds();
+            self.simulate_nodes(count, beat).await?;
+        }
+        Ok(())
+    }
+
+    async fn simulate_nodes(&mut self, count: usize, beat_seconds: u32) -> Result<()> {
+        let kubeconfig = self.kubeconfig();
+        self.volumes = Some(Volumes::start(&kubeconfig, Backing::Nothing)?);
+        let nodes = FakeNodes::start(&kubeconfig, count, beat_seconds)?;
+        client::nodes_ready(&self.client().await?, count).await?;
+        self.fake_nodes = Some(nodes);
+        Ok(())
+    }
+
+    fn etcd_data(&self) -> PathBuf {
+        self.dir().join("etcd")
+    }
+
     fn process(&self, component: Component) -> Result<Process> {
         let name = component.name();
         Process::recorded(self.dir(), &name).with_context(|| format!("{name} does not run"))
@@ -213,6 +265,10 @@ impl Drop for ControlPlane {
         let _ = kill_all(self.dir());
         let _ = cache::remove_tree(self.dir());
     }
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    crate::command::run(std::process::Command::new("cp").arg("-a").arg(from).arg(to)).map(drop)
 }
 
 /// Waits until an API server says that it is ready; fails early if it has ended.

@@ -74,9 +74,9 @@ enum Command {
         #[arg(long, value_enum, default_value = "full")]
         profile: Profile,
     },
-    /// Make the image of the controller from its release build.
+    /// Make the image of a program of ours from its release build.
     Image {
-        /// The program.
+        /// The program; the image has its name.
         #[arg(long)]
         binary: PathBuf,
         /// Where to write the OCI archive.
@@ -198,7 +198,9 @@ async fn run(command: Command) -> Result<()> {
             archive,
             tag,
         } => {
-            image::ensemble(&binary, &tag)?.write_archive(&archive)?;
+            let name = binary.file_name().and_then(|name| name.to_str());
+            let name = name.context("--binary names no program")?;
+            image::program(name, &binary, &tag)?.write_archive(&archive)?;
             say(&format!("wrote {}", archive.display()));
             Ok(())
         }
@@ -236,6 +238,7 @@ fn options(
         api_servers,
         fake_nodes,
         timers,
+        bare: false,
     }
 }
 

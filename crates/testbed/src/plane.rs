@@ -86,6 +86,9 @@ pub struct Plane {
     pub namespace: Option<String>,
     /// How soon it gives up on nodes.
     pub timers: NodeTimers,
+    /// Nothing but API server and etcd: nobody makes service accounts, so none are asked for.
+    #[serde(default)]
+    pub bare: bool,
 }
 
 impl Plane {
@@ -222,6 +225,9 @@ impl Plane {
             format!("--default-unreachable-toleration-seconds={evict_after}"),
             "--allow-privileged=true".to_owned(),
         ];
+        if self.bare {
+            arguments.push("--disable-admission-plugins=ServiceAccount".to_owned());
+        }
         if self.address.is_loopback() {
             // No pod ever runs that could reach this API server through its Service, and a
             // loopback address is not allowed there: one that is nobody's stands in.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Kubernetes counts evicted pods by name. If its controller manager does not see the old one go, the
 /// new one counts as evicted for two minutes; busy machines need a while more.
-const EVICTION_FORGOTTEN: Duration = Duration::from_secs(300);
+pub const EVICTION_FORGOTTEN: Duration = Duration::from_secs(300);
 
 /// Looks at the pods all the time; the smallest number that were Ready and not ending.
 async fn fewest_ready(stage: Arc<Stage>, stop: Arc<AtomicBool>) -> usize {
@@ -31,19 +31,19 @@ async fn fewest_ready(stage: Arc<Stage>, stop: Arc<AtomicBool>) -> usize {
     fewest
 }
 
-struct Watcher {
+pub struct Watcher {
     stop: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<usize>,
 }
 
 impl Watcher {
-    fn start(stage: &Arc<Stage>) -> Self {
+    pub fn start(stage: &Arc<Stage>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(fewest_ready(stage.clone(), stop.clone()));
         Self { stop, task }
     }
 
-    async fn fewest(self) -> Result<usize> {
+    pub async fn fewest(self) -> Result<usize> {
         self.stop.store(true, Ordering::Relaxed);
         Ok(self.task.await?)
     }

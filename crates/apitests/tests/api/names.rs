@@ -1,7 +1,7 @@
 //! Somebody else's object has our name.
 
 use anyhow::Result;
-use ensemble_api::Reason;
+use ensemble_api::{Ensemble, EnsembleStatus, Reason};
 use ensemble_apitests::Stage;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use serde_json::json;
@@ -52,5 +52,43 @@ async fn a_foreign_claim_is_never_used() -> Result<()> {
         .delete::<PersistentVolumeClaim>("data-orders-0")
         .await?;
     stage.ready().await?;
+    Ok(())
+}
+
+/// Pods of two ensembles never share a name, but claims may: `data` of `a-b` and `data-a` of `b`.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_ensembles_whose_claims_have_one_name_leave_each_other_alone() -> Result<()> {
+    let stage = Stage::new("collide").await?;
+    let _controller = stage.controller("one").await?;
+    let ensemble = |name: &str, claim: &str, replicas: u32| {
+        let mut ensemble = stage.orders();
+        ensemble["metadata"]["name"] = name.into();
+        ensemble["spec"]["replicas"] = replicas.into();
+        ensemble["spec"]["storage"] = json!({"whenDeleted": "Delete"});
+        let mounts = json!([{"name": claim, "mountPath": "/data"}]);
+        ensemble["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = mounts;
+        ensemble["spec"]["claims"] =
+            json!([{"name": claim, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}]);
+        ensemble
+    };
+    let is_ready = |s: &EnsembleStatus| s.condition("Ready").is_some_and(|c| c.status == "True");
+    stage.create(&ensemble("a-b", "data", 1)).await?;
+    stage.until("a-b", "Ready", is_ready).await?;
+    let claims = stage.api::<PersistentVolumeClaim>();
+    let before = claims.get("data-a-b-0").await?.metadata;
+    stage.create(&ensemble("b", "data-a", 2)).await?;
+    let waits = |s: &EnsembleStatus| {
+        let taken = s.plan.first_blocked();
+        s.ready_replicas == 1 && taken.is_some_and(|(_, b)| b.reason == Reason::NameTaken)
+    };
+    stage.until("b", "b-1 serves, b-0 waits", waits).await?;
+    let after = claims.get("data-a-b-0").await?.metadata;
+    assert_eq!((before.uid, before.labels), (after.uid, after.labels));
+    stage.until("a-b", "still Ready", is_ready).await?;
+    // Once the other one has gone with its claim, this one goes on by itself.
+    stage.delete::<Ensemble>("a-b").await?;
+    stage.until("b", "Ready", is_ready).await?;
+    let pods: Vec<String> = stage.uids().await?.into_iter().map(|(n, _)| n).collect();
+    assert_eq!(pods, ["b-0", "b-1"]);
     Ok(())
 }

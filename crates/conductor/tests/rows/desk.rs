@@ -37,7 +37,7 @@ pub fn orders(replicas: u32) -> Value {
             "replicas": replicas,
             "template": {"spec": {"containers": [{"name": "db", "image": "db:1"}]}},
             "claims": [{"name": "data", "spec": {}}],
-            "rollout": {"prePull": "Skip"},
+            "rollout": {"prePull": "Skip", "method": "Recreate"},
         },
     })
 }
@@ -57,6 +57,7 @@ pub fn words(call: &ApiCall) -> String {
         Verb::Create { dry_run: false } => "create",
         Verb::MergePatch => "patch",
         Verb::MergePatchStatus => "answer",
+        Verb::Replace => "change",
         Verb::ReplaceStatus => "status",
         Verb::Delete => "delete",
         Verb::Evict => "evict",
@@ -136,7 +137,7 @@ impl Desk {
                 Output::Wake(at) => self.wake = Some(at),
                 Output::Relist(kind) => self.relists.push(kind),
                 Output::Happened(happening) => self.happenings.push(happening),
-                Output::Publish(_) => {}
+                Output::Publish(_) | Output::Engine(..) => {}
             }
         }
     }
@@ -228,13 +229,14 @@ impl Desk {
     pub fn carry_out(&mut self, id: CallId, call: &ApiCall) {
         self.done.push(words(call));
         let outcome = self.perform(call);
+        let done = matches!(outcome, Outcome::Done(_));
         self.tell(Input::Done(id, outcome));
         let key = (call.kind(), call.name().to_owned());
         let shown = !matches!(
             call.verb(),
             Verb::Get | Verb::List | Verb::Create { dry_run: true }
         );
-        if shown && self.objects.contains_key(&key) {
+        if done && shown && self.objects.contains_key(&key) {
             self.show(key.0, &key.1);
         }
     }

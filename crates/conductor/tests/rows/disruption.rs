@@ -1,7 +1,7 @@
 //! Disruptions: written down, looked at again, sent for that very pod.
 
 use crate::desk::{Desk, refused, words};
-use ensemble_conductor::{ApiCall, Input, Kind, Verb};
+use ensemble_conductor::{ApiCall, Input, Kind, Outcome, Verb};
 use serde_json::json;
 
 const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -22,7 +22,7 @@ fn a_disruption_is_one_status_write_one_list_and_one_eviction_in_this_order() {
 fn a_refused_eviction_is_tried_again_as_soon_as_the_budget_has_room() {
     let mut desk = Desk::serving();
     desk.image("db:2");
-    let evicts = |c: &ApiCall| *c.verb() == Verb::Evict;
+
     let room = |n: i64| json!({"status": {"disruptionsAllowed": n}});
     desk.edit(Kind::Budget, "orders-members", &room(0));
     // Refused again and again: the pauses grow to a minute.
@@ -46,4 +46,159 @@ fn what_only_waits_is_not_asked_twice() {
     assert_eq!(words(&call), "evict Pod orders-2");
     desk.after(5_000);
     assert!(desk.settle_until(|c| *c.verb() == Verb::Evict).is_none());
+}
+
+fn evicts(call: &ApiCall) -> bool {
+    *call.verb() == Verb::Evict
+}
+
+#[test]
+fn an_intent_that_cannot_be_stored_disrupts_nobody() {
+    let mut desk = Desk::serving();
+    desk.image("db:2");
+    let stores = |c: &ApiCall| {
+        let intents = c.body().pointer("/status/inFlight");
+        *c.verb() == Verb::ReplaceStatus && intents.is_some()
+    };
+    for _ in 0..5 {
+        let Some((id, _)) = desk.settle_until(stores) else {
+            continue;
+        };
+        desk.tell(Input::Done(id, refused(409, "Conflict", "modified")));
+        assert!(
+            desk.settle_until(|c| evicts(c) || stores(c))
+                .is_none_or(|(_, c)| stores(&c))
+        );
+        desk.after(1_000);
+    }
+    assert!(!desk.done.iter().any(|d| d.starts_with("evict")));
+}
+
+#[test]
+fn a_member_that_fell_ill_since_the_plan_is_seen_by_the_list_and_nobody_is_evicted() {
+    let mut desk = Desk::serving();
+    desk.image("db:2");
+    let lists = |c: &ApiCall| *c.verb() == Verb::List;
+    let (id, call) = desk.settle_until(lists).unwrap();
+    // The watch has not told yet; the list knows.
+    let ill = json!([{"type": "Ready", "status": "False"}]);
+    let mut pod = desk.get(Kind::Pod, "orders-0").cloned().unwrap();
+    pod["status"]["conditions"] = ill;
+    desk.put(Kind::Pod, pod);
+    desk.carry_out(id, &call);
+    desk.show(Kind::Pod, "orders-0");
+    // It goes first now, by its own intent; nobody that serves does.
+    let (_, call) = desk.settle_until(evicts).unwrap();
+    assert_eq!(words(&call), "evict Pod orders-0");
+}
+
+#[test]
+fn who_was_superseded_does_nothing_more() {
+    let mut desk = Desk::serving();
+    desk.edit(Kind::Ensemble, "orders", &json!({"status": {"epoch": 8}}));
+    desk.image("db:2");
+    desk.remove(Kind::Pod, "orders-1");
+    desk.after(60_000);
+    assert!(desk.calls.is_empty());
+}
+
+#[test]
+fn a_successor_waits_for_a_foreign_intent_touches_its_target_and_only_then_goes_on() {
+    let mut first = Desk::serving();
+    first.image("db:2");
+    let (_, late) = first.settle_until(evicts).unwrap();
+    let mut second = first.successor(8);
+    assert!(second.settle_until(evicts).is_none());
+    let harmless = |d: &String| d.starts_with("status") || d.starts_with("try");
+    assert!(second.done.iter().all(harmless), "{:?}", second.done);
+    second.after(4_000);
+    let touches = |c: &ApiCall| *c.verb() == Verb::MergePatch && c.kind() == Kind::Pod;
+    let (id, call) = second.settle_until(|c| touches(c) || evicts(c)).unwrap();
+    assert_eq!(words(&call), "patch Pod orders-2");
+    second.carry_out(id, &call);
+    // What the first one sent long ago arrives now, and fails its precondition.
+    assert!(matches!(second.perform(&late), Outcome::Refused(e) if e.code == 409));
+    second.settle();
+    assert!(second.is_ready(), "{:?}", second.status().plan);
+}
+
+#[test]
+fn a_pod_that_changed_since_it_was_read_is_decided_on_anew() {
+    let mut desk = Desk::serving();
+    desk.image("db:2");
+    let (id, call) = desk.settle_until(evicts).unwrap();
+    desk.edit(
+        Kind::Pod,
+        "orders-2",
+        &json!({"metadata": {"labels": {"a": "b"}}}),
+    );
+    let outcome = desk.perform(&call);
+    assert!(matches!(&outcome, Outcome::Refused(e) if e.code == 409));
+    desk.tell(Input::Done(id, outcome));
+    let before = desk.done.len();
+    desk.settle_until(evicts).unwrap();
+    let again: Vec<&String> = desk.done[before..].iter().collect();
+    assert!(again.iter().any(|d| *d == "list Pod orders"), "{again:?}");
+}
+
+#[test]
+fn an_eviction_is_for_that_very_pod_at_that_very_version() {
+    let mut desk = Desk::serving();
+    desk.image("db:2");
+    let (_, call) = desk.settle_until(evicts).unwrap();
+    let pod = desk.get(Kind::Pod, "orders-2").unwrap();
+    let asked = &call.body()["deleteOptions"]["preconditions"];
+    assert_eq!(asked["uid"], pod["metadata"]["uid"]);
+    assert_eq!(asked["resourceVersion"], pod["metadata"]["resourceVersion"]);
+}
+
+#[test]
+fn one_member_after_the_other_is_rolled_and_never_two_at_once() {
+    let mut desk = Desk::serving();
+    desk.image("db:2");
+    desk.settle();
+    let evicted: Vec<&String> = desk
+        .done
+        .iter()
+        .filter(|d| d.starts_with("evict"))
+        .collect();
+    assert_eq!(
+        evicted,
+        [
+            "evict Pod orders-2",
+            "evict Pod orders-1",
+            "evict Pod orders-0"
+        ]
+    );
+    let order: Vec<&String> = desk
+        .done
+        .iter()
+        .filter(|d| d.contains(" Pod orders-"))
+        .collect();
+    for pair in order
+        .iter()
+        .filter(|d| !d.starts_with("try"))
+        .collect::<Vec<_>>()
+        .chunks(2)
+    {
+        assert!(
+            pair[0].starts_with("evict") && pair[1].starts_with("create"),
+            "{order:?}"
+        );
+    }
+    assert!(desk.is_ready());
+}
+
+#[test]
+fn a_pod_that_was_seen_to_go_before_its_eviction_was_answered_is_not_waited_for() {
+    let mut desk = Desk::serving();
+    desk.image("db:2");
+    let (id, call) = desk.settle_until(evicts).unwrap();
+    // The watch is faster than the answer.
+    let outcome = desk.perform(&call);
+    assert!(desk.get(Kind::Pod, "orders-2").is_none());
+    desk.tell(Input::Done(id, outcome));
+    let creates = |c: &ApiCall| *c.verb() == Verb::Create { dry_run: false };
+    let (_, call) = desk.settle_until(creates).unwrap();
+    assert_eq!(words(&call), "create Pod orders-2");
 }

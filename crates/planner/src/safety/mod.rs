@@ -480,3 +480,8 @@ impl<'s> Safety<'s> {
         rows
     }
 }
+
+/// Whether a later leadership has written the status: whatever our Lease says, we are not the one.
+pub fn superseded(snap: &Snapshot) -> bool {
+    snap.ensemble.status.epoch > snap.epoch && !crate::mutants::is_off("superseded-stands-down")
+}

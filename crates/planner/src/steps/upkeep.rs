@@ -78,13 +78,11 @@ fn role_services(draft: &mut Draft<'_>) {
             .then(|| render::role_service(snap, &name, role))
             .flatten();
         match (body, found) {
-            (Some(body), None) => {
-                if !snap.memory.taken.contains_key(&(Kind::Service, name)) {
-                    draft.write(Write::Create {
-                        kind: Kind::Service,
-                        body,
-                    });
-                }
+            (Some(body), None) if !snap.memory.taken.contains_key(&(Kind::Service, name)) => {
+                draft.write(Write::Create {
+                    kind: Kind::Service,
+                    body,
+                });
             }
             (Some(body), Some(found)) if is_out_of_date(&found.meta, &body) => {
                 draft.write(Write::Patch {

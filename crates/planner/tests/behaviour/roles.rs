@@ -60,9 +60,9 @@ fn the_most_lagging_replica_goes_first() {
 #[test]
 fn a_replica_that_is_ready_and_does_not_stream_uses_up_the_budget() {
     let mut world = World::led(3, 0);
-    world
-        .prepared("2")
-        .but(0, |s| drop(s.attached.remove("orders-1")));
+    world.prepared("2").but(0, |s| {
+        s.attached.remove("orders-1");
+    });
     assert_eq!(
         granted(&world),
         ["orders-1"],
@@ -98,9 +98,9 @@ fn the_primary_hands_over_to_an_updated_replica_and_is_not_touched() {
 #[test]
 fn nobody_is_handed_the_lead_who_does_not_stream_at_its_term() {
     let mut world = primary_left(0);
-    world
-        .but(1, |s| s.term = 6)
-        .but(0, |s| drop(s.attached.remove("orders-2")));
+    world.but(1, |s| s.term = 6).but(0, |s| {
+        s.attached.remove("orders-2");
+    });
     world.memory.led_since = Some(Time(0));
     let plan = world.plan();
     assert_eq!(switchover(&plan), None);
@@ -443,7 +443,9 @@ fn after_a_change_of_leader_the_engine_is_nudged_rather_than_waited_for() {
             .any(|w| matches!(w, EngineWrite::Nudge { .. }))
     };
     assert!(!nudges(&world));
-    world.but(0, |s| drop(s.attached.remove("orders-1")));
+    world.but(0, |s| {
+        s.attached.remove("orders-1");
+    });
     world.memory.led_since = Some(Time(NOW - 1_000));
     assert!(nudges(&world));
 }

@@ -1,5 +1,5 @@
 //! A world in a few words, for tests: what is not said is as it should be.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 mod roles;
 pub use roles::*;

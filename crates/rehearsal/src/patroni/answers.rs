@@ -34,13 +34,13 @@ pub struct Answer {
 /// What is said.
 pub enum Said {
     /// Known already.
-    Now(Box<EngineOutcome>),
+    Now(EngineOutcome),
     /// Whether the lead has come to that member.
     Switched(String),
 }
 
 fn replied(reply: Reply) -> Said {
-    Said::Now(Box::new(EngineOutcome::Replied(reply)))
+    Said::Now(EngineOutcome::Replied(reply))
 }
 
 impl Patroni {
@@ -51,7 +51,7 @@ impl Patroni {
         let unanswered = |cause: &str, after: u64| {
             let what = if observes {
                 let why = WhyUnknown::Unreachable(cause.to_owned());
-                Said::Now(Box::new(EngineOutcome::Saw(Sighting::unknown(
+                Said::Now(EngineOutcome::Saw(Box::new(Sighting::unknown(
                     call.asked(),
                     why,
                 ))))
@@ -83,7 +83,7 @@ impl Patroni {
         match call.ask() {
             Ask::Observe => {
                 let said = self.sighting(call.member(), call.asked());
-                answer(Said::Now(Box::new(EngineOutcome::Saw(said))))
+                answer(Said::Now(EngineOutcome::Saw(Box::new(said))))
             }
             Ask::SwitchOver { leader, candidate } => self.switch_over(now, leader, candidate),
             Ask::Nudge => {

@@ -190,7 +190,13 @@ fn tend(
 
 /// The life of one pod, until its object is gone.
 async fn live(client: Client, shared: Arc<Shared>, node: String, mut latest: watch::Receiver<Pod>) {
-    let mut life = Life::new(shared.address());
+    // A pod that ran before these nodes were simulated keeps its address.
+    let known = latest
+        .borrow()
+        .status
+        .as_ref()
+        .and_then(|s| s.pod_ip.clone());
+    let mut life = Life::new(known.unwrap_or_else(|| shared.address()));
     loop {
         let pod = latest.borrow_and_update().clone();
         let pause = if shared.is_silent(&node) {

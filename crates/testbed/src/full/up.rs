@@ -90,6 +90,7 @@ fn prepare(timers: NodeTimers) -> Result<Plane> {
         etcd_ports: (2379, 2380),
         namespace: Some(CONTROL.to_owned()),
         timers,
+        bare: false,
     };
     let authority = plane.prepare()?;
     for name in ["coredns", "volumes"] {

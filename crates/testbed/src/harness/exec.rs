@@ -20,10 +20,21 @@ pub struct Output {
 }
 
 impl TestNamespace {
-    /// Runs a command in the first container of a pod.
+    /// Runs a command in the only container of a pod.
     pub async fn exec(&self, pod: &str, command: &[&str]) -> Result<Output> {
+        self.exec_in(pod, None, command).await
+    }
+
+    /// Runs a command in a container of a pod, which must be named if there are several.
+    pub async fn exec_in(
+        &self,
+        pod: &str,
+        container: Option<&str>,
+        command: &[&str],
+    ) -> Result<Output> {
         let pods: Api<Pod> = self.api();
-        let parameters = AttachParams::default().stdout(true).stderr(true);
+        let mut parameters = AttachParams::default().stdout(true).stderr(true);
+        parameters.container = container.map(str::to_owned);
         let mut process = pods
             .exec(pod, command.iter().copied(), &parameters)
             .await
@@ -47,9 +58,19 @@ impl TestNamespace {
         })
     }
 
-    /// Runs a shell command in the first container of a pod; it must succeed.
+    /// Runs a shell command in the only container of a pod; it must succeed.
     pub async fn shell(&self, pod: &str, script: &str) -> Result<String> {
-        let output = self.exec(pod, &["sh", "-c", script]).await?;
+        self.shell_in(pod, None, script).await
+    }
+
+    /// Runs a shell command in a container of a pod; it must succeed.
+    pub async fn shell_in(
+        &self,
+        pod: &str,
+        container: Option<&str>,
+        script: &str,
+    ) -> Result<String> {
+        let output = self.exec_in(pod, container, &["sh", "-c", script]).await?;
         anyhow::ensure!(
             output.success,
             "{script:?} failed in pod {pod}: {}",
@@ -58,7 +79,7 @@ impl TestNamespace {
         Ok(output.stdout)
     }
 
-    /// The log of the first container of a pod.
+    /// The log of the only container of a pod.
     pub async fn logs(&self, pod: &str) -> Result<String> {
         let pods: Api<Pod> = self.api();
         pods.logs(pod, &LogParams::default())

@@ -155,21 +155,22 @@ fn etcd(version: Version) -> Result<Image> {
     image("etcd", number, vec![toolbox()?, programs], &["etcd"])
 }
 
-/// The controller, from its release build: the program and the libraries it is linked with.
-pub fn ensemble(program: &Path, tag: &str) -> Result<Image> {
-    let scratch = cache::root()?.join("images/ensemble");
-    let _lock = cache::Lock::wait("images-ensemble")?;
+/// A program of ours, from its release build: the program and the libraries it is linked with.
+pub fn program(name: &str, program: &Path, tag: &str) -> Result<Image> {
+    let scratch = cache::root()?.join("images").join(name);
+    let _lock = cache::Lock::wait(&format!("images-{name}"))?;
     cache::remove_tree(&scratch)?;
     let root = scratch.join("root");
-    timed("make the image of the controller", || {
+    let inside = format!("/usr/local/bin/{name}");
+    timed(&format!("make the image of {name}"), || {
         fs::create_dir_all(root.join("tmp"))?;
         fs::create_dir_all(root.join("etc"))?;
         fs::create_dir_all(root.join("usr/local/bin"))?;
         fs::write(
             root.join("etc/passwd"),
-            "ensemble:x:65532:65532::/:/usr/local/bin/ensemble\n",
+            format!("{name}:x:65532:65532::/:{inside}\n"),
         )?;
-        fs::copy(program, root.join("usr/local/bin/ensemble"))
+        fs::copy(program, root.join(inside.trim_start_matches('/')))
             .with_context(|| format!("failed to copy {}", program.display()))?;
         for library in libraries_of(program)? {
             let target = root.join(library.trim_start_matches('/'));
@@ -178,7 +179,7 @@ pub fn ensemble(program: &Path, tag: &str) -> Result<Image> {
         }
         let layer = Layer::pack(&root, &scratch.join("layer.tar"))?;
         cache::remove_tree(&root)?;
-        let mut image = image("ensemble", tag, vec![layer], &["/usr/local/bin/ensemble"])?;
+        let mut image = image(name, tag, vec![layer], &[&inside])?;
         image.user = "65532:65532".to_owned();
         Ok(image)
     })

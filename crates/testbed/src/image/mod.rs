@@ -5,7 +5,7 @@ mod debian;
 mod layer;
 mod oci;
 
-pub use catalogue::{all, ensemble, publish_all};
+pub use catalogue::{all, program, publish_all};
 pub use oci::{Image, publish_archive};
 
 /// The image that holds a pod's namespaces.

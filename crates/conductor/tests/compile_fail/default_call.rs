@@ -1,0 +1,5 @@
+use ensemble_conductor::ApiCall;
+
+fn main() {
+    let _ = ApiCall::default();
+}

@@ -1,0 +1,5 @@
+use ensemble_conductor::{ApiCall, Kind};
+
+fn main() {
+    let _ = ApiCall::discard(Kind::Claim, "shop", &Default::default());
+}

@@ -1,0 +1,99 @@
+//! PostgreSQL under Patroni on real nodes, with a client that writes all the time: the rows of the
+//! table "roles". The sample is taken as it stands.
+
+mod control;
+mod nodes;
+mod parameters;
+mod people;
+mod roles;
+mod upgrade;
+
+use anyhow::{Context, Result};
+use ensemble_e2e::ensemble::{Said, ensemble, install, ready, status_until, waits_for};
+use ensemble_e2e::postgres::{LIMIT, NAME, Postgres, Shape};
+use ensemble_testbed::harness::{Cluster, TestNamespace};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use tokio::sync::RwLock;
+
+/// Tests that take nodes, the API server or the controller away are alone; the others share.
+static STAGE: RwLock<()> = RwLock::const_new(());
+
+/// Runs a test on the sample, beside others.
+async fn with(
+    name: &str,
+    shape: Shape,
+    test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
+) -> Result<()> {
+    let _shared = STAGE.read().await;
+    on_stage(name, shape, test).await
+}
+
+/// Runs a test on the sample that breaks what others need.
+async fn alone(
+    name: &str,
+    shape: Shape,
+    test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
+) -> Result<()> {
+    let _alone = STAGE.write().await;
+    on_stage(name, shape, test).await
+}
+
+async fn on_stage(
+    name: &str,
+    shape: Shape,
+    test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
+) -> Result<()> {
+    let cluster = Cluster::connect().await?;
+    install(&cluster).await?;
+    TestNamespace::run(&cluster, name, async |namespace| {
+        let postgres = Postgres::up(namespace, shape).await?;
+        ready(namespace, NAME, LIMIT).await?;
+        test(&cluster, &postgres).await
+    })
+    .await
+}
+
+/// What `ensemble why` says.
+fn why(cluster: &Cluster, postgres: &Postgres<'_>) -> Result<Said> {
+    ensemble(cluster, &["why", NAME, "-n", &postgres.namespace.name])
+}
+
+/// Waits until the Ensemble waits for one of these reasons.
+async fn until_waits_for(postgres: &Postgres<'_>, reasons: &[&str]) -> Result<Value> {
+    let what = format!("it waits for one of {reasons:?}");
+    status_until(postgres.namespace, NAME, &what, LIMIT, |status| {
+        reasons.iter().any(|reason| waits_for(status, reason))
+    })
+    .await
+}
+
+/// Fails if one of these members is touched before the time is up.
+async fn nobody_touches(postgres: &Postgres<'_>, members: &[&str], time: Duration) -> Result<()> {
+    let before = postgres.marks().await?;
+    let began = Instant::now();
+    while began.elapsed() < time {
+        let now = postgres.marks().await?;
+        for member in members {
+            let same = now.get(*member) == before.get(*member);
+            anyhow::ensure!(same, "{member} was touched after {:?}", began.elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    Ok(())
+}
+
+/// Waits until the Ensemble is Ready at its newest spec and everybody streams.
+async fn until_settled(postgres: &Postgres<'_>) -> Result<Value> {
+    let status = ready(postgres.namespace, NAME, LIMIT * 3).await?;
+    postgres.until_all_stream(LIMIT).await?;
+    Ok(status)
+}
+
+/// The replicas, by name.
+async fn replicas(postgres: &Postgres<'_>) -> Result<[String; 2]> {
+    let leader = postgres.leader().await?;
+    let names = postgres.members().await?.into_keys();
+    let names: Vec<String> = names.filter(|name| *name != leader).collect();
+    names.try_into().ok().context("there are not two replicas")
+}

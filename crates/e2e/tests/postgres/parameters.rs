@@ -1,0 +1,121 @@
+//! `engine.patroni.parameters`: applied in the order that the change demands, or undone.
+
+use crate::{replicas, until_settled, until_waits_for, with};
+use anyhow::{Context, Result, ensure};
+use ensemble_e2e::postgres::{Postgres, Shape};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+async fn set(postgres: &Postgres<'_>, value: &str) -> Result<()> {
+    let parameters = json!({"max_connections": value});
+    postgres
+        .change_spec(json!({"engine": {"patroni": {"parameters": parameters}}}))
+        .await
+}
+
+/// When PostgreSQL itself was started in each member, as text that sorts.
+async fn starts(postgres: &Postgres<'_>) -> Result<BTreeMap<String, String>> {
+    let mut starts = BTreeMap::new();
+    for member in postgres.members().await?.into_keys() {
+        let query = "SELECT to_char(pg_postmaster_start_time(), 'YYYYMMDDHH24MISS.US')";
+        starts.insert(member.clone(), postgres.sql(&member, query).await?);
+    }
+    Ok(starts)
+}
+
+/// Fails unless everybody runs with that value, restarted since, and nobody complained.
+async fn everybody_has(
+    postgres: &Postgres<'_>,
+    value: &str,
+    before: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>> {
+    let now = starts(postgres).await?;
+    for (member, started) in &now {
+        let shown = postgres.sql(member, "SHOW max_connections").await?;
+        ensure!(shown == value, "{member} has {shown}");
+        ensure!(
+            before.get(member) < Some(started),
+            "{member} did not restart"
+        );
+        let log = postgres.namespace.logs(member).await?;
+        let bad = ["recovery has paused", "insufficient parameter settings"];
+        let complaint = bad.into_iter().find(|text| log.contains(text));
+        ensure!(complaint.is_none(), "{member} complained: {complaint:?}");
+    }
+    Ok(now)
+}
+
+#[tokio::test]
+async fn max_connections_is_raised_replicas_first_and_lowered_primary_first() -> Result<()> {
+    with("parameters", Shape::ensemble(1), async |_, postgres| {
+        postgres.start_writing().await?;
+        let pods = postgres.marks().await?;
+        let leader = postgres.leader().await?;
+        let [one, two] = replicas(postgres).await?;
+        let before = starts(postgres).await?;
+
+        set(postgres, "150").await?;
+        until_settled(postgres).await?;
+        let raised = everybody_has(postgres, "150", &before).await?;
+        let order = |s: &BTreeMap<String, String>, a: &str, b: &str| s.get(a) < s.get(b);
+        ensure!(
+            order(&raised, &one, &leader) && order(&raised, &two, &leader),
+            "raised, and {leader} was not last: {raised:?}"
+        );
+
+        set(postgres, "80").await?;
+        until_settled(postgres).await?;
+        let lowered = everybody_has(postgres, "80", &raised).await?;
+        ensure!(
+            order(&lowered, &leader, &one) && order(&lowered, &leader, &two),
+            "lowered, and {leader} was not first: {lowered:?}"
+        );
+
+        set(postgres, "nonsense").await?;
+        until_waits_for(postgres, &["ParameterRefused"]).await?;
+        for member in pods.keys() {
+            let shown = postgres.sql(member, "SHOW max_connections").await?;
+            ensure!(shown == "80", "{member} has {shown}");
+        }
+        let stored = postgres.get(&postgres.leader().await?, "/config").await?;
+        let stored = &stored["postgresql"]["parameters"]["max_connections"];
+        ensure!(
+            text(stored).context("no value")? == "80",
+            "stored is {stored}"
+        );
+
+        set(postgres, "80").await?;
+        until_settled(postgres).await?;
+        ensure!(postgres.marks().await? == pods, "a container was restarted");
+        postgres.nothing_lost().await?;
+        Ok(())
+    })
+    .await
+}
+
+fn text(value: &Value) -> Option<String> {
+    let number = value.as_i64().map(|n| n.to_string());
+    number.or_else(|| value.as_str().map(str::to_owned))
+}
+
+#[tokio::test]
+async fn what_can_be_reloaded_restarts_nothing() -> Result<()> {
+    with("reload", Shape::ensemble(0), async |_, postgres| {
+        let before = starts(postgres).await?;
+        let parameters = json!({"work_mem": "5MB"});
+        postgres
+            .change_spec(json!({"engine": {"patroni": {"parameters": parameters}}}))
+            .await?;
+        until_settled(postgres).await?;
+        for member in before.keys() {
+            let shown = postgres.sql(member, "SHOW work_mem").await?;
+            ensure!(shown == "5MB", "{member} has {shown}");
+        }
+        ensure!(
+            starts(postgres).await? == before,
+            "PostgreSQL was restarted"
+        );
+        Ok(())
+    })
+    .await
+}
