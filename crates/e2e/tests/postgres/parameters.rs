@@ -2,8 +2,8 @@
 
 use crate::{replicas, until_settled, until_waits_for, with};
 use anyhow::{Context, Result, ensure};
-use ensemble_e2e::postgres::{Postgres, Shape};
-use serde_json::{Value, json};
+use ensemble_e2e::postgres::{LIMIT, Postgres, Shape};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 async fn set(postgres: &Postgres<'_>, value: &str) -> Result<()> {
@@ -30,9 +30,8 @@ async fn everybody_has(
     before: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>> {
     let now = starts(postgres).await?;
+    everybody_shows(postgres, "max_connections", value).await?;
     for (member, started) in &now {
-        let shown = postgres.sql(member, "SHOW max_connections").await?;
-        ensure!(shown == value, "{member} has {shown}");
         ensure!(
             before.get(member) < Some(started),
             "{member} did not restart"
@@ -71,20 +70,12 @@ async fn max_connections_is_raised_replicas_first_and_lowered_primary_first() ->
             "lowered, and {leader} was not first: {lowered:?}"
         );
 
-        set(postgres, "nonsense").await?;
-        until_waits_for(postgres, &["ParameterRefused"]).await?;
-        for member in pods.keys() {
-            let shown = postgres.sql(member, "SHOW max_connections").await?;
-            ensure!(shown == "80", "{member} has {shown}");
-        }
-        let stored = postgres.get(&postgres.leader().await?, "/config").await?;
-        let stored = &stored["postgresql"]["parameters"]["max_connections"];
-        ensure!(
-            text(stored).context("no value")? == "80",
-            "stored is {stored}"
-        );
-
-        set(postgres, "80").await?;
+        let refused = set(postgres, "nonsense").await;
+        let refused = refused.err().context("nonsense was taken")?;
+        let told = format!("{refused:#}");
+        ensure!(told.contains("max_connections"), "{told}");
+        let kept = everybody_shows(postgres, "max_connections", "80").await;
+        kept.context("after nonsense was refused")?;
         until_settled(postgres).await?;
         ensure!(postgres.marks().await? == pods, "a container was restarted");
         postgres.nothing_lost().await?;
@@ -93,9 +84,41 @@ async fn max_connections_is_raised_replicas_first_and_lowered_primary_first() ->
     .await
 }
 
-fn text(value: &Value) -> Option<String> {
-    let number = value.as_i64().map(|n| n.to_string());
-    number.or_else(|| value.as_str().map(str::to_owned))
+async fn everybody_shows(postgres: &Postgres<'_>, name: &str, value: &str) -> Result<()> {
+    for member in postgres.members().await?.into_keys() {
+        let shown = postgres.sql(&member, &format!("SHOW {name}")).await?;
+        ensure!(shown == value, "{member} has {name} {shown}");
+    }
+    Ok(())
+}
+
+/// No schema can know how much memory there is.
+#[tokio::test]
+async fn a_value_that_postgresql_does_not_start_with_is_put_back_and_named() -> Result<()> {
+    with("nonsense", Shape::ensemble(0), async |_, postgres| {
+        postgres.start_writing().await?;
+        let leader = postgres.leader().await?;
+        let pods = postgres.marks().await?;
+        let parameters = json!({"shared_buffers": "7000GB"});
+        postgres
+            .change_spec(json!({"engine": {"patroni": {"parameters": parameters}}}))
+            .await?;
+        let status = until_waits_for(postgres, &["ParameterRefused"]).await?;
+        let told = status["plan"]["steps"].to_string();
+        ensure!(told.contains("shared_buffers"), "{told}");
+        postgres.until_all_stream(LIMIT).await?;
+        everybody_shows(postgres, "shared_buffers", "64MB").await?;
+        ensure!(postgres.leader().await? == leader, "the lead moved");
+        let none = json!({"shared_buffers": null});
+        postgres
+            .change_spec(json!({"engine": {"patroni": {"parameters": none}}}))
+            .await?;
+        until_settled(postgres).await?;
+        ensure!(postgres.marks().await? == pods, "a container was restarted");
+        postgres.nothing_lost().await?;
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
