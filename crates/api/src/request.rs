@@ -45,7 +45,7 @@ pub struct EnsembleRequestSpec {
     /// Give members whose volumes are lost a new life on empty ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<Rebuild>,
-    /// Hand the lead over.
+    /// Hand the lead to another member, once it is in sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<Switch>,
     /// Let the rollout hand the lead over, where `rollout.primary` is Supervised.

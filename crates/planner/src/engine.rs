@@ -202,8 +202,14 @@ impl Roles {
                 (o, said)
             })
             .collect();
+        let label = engine.role_label();
+        let labelled = |o: &u32| {
+            let pod = cast.our_pod(*o);
+            pod.is_some_and(|p| p.meta.label(label.key) == label.primary)
+        };
+        let labelled = sightings.keys().copied().filter(labelled).collect();
         Self {
-            lead: judge(cast.name(), &sightings),
+            lead: judge(cast.name(), &sightings, &labelled),
             sightings,
             max_lag: engine.max_lag_bytes(),
             by_labels,
@@ -339,7 +345,10 @@ fn by_label(cast: &Cast<'_>, pod: &PodView) -> Sighting {
     said
 }
 
-fn judge(ensemble: &str, sightings: &BTreeMap<u32, Sighting>) -> Lead {
+/// Who leads. One that claims it is believed if nobody denies it and somebody else bears it out: the
+/// label that its agent wrote through the API server, or another member that names it as the holder
+/// of the lock. The only one that runs needs no witness.
+fn judge(ensemble: &str, sightings: &BTreeMap<u32, Sighting>, labelled: &BTreeSet<u32>) -> Lead {
     let claims: Vec<u32> = sightings
         .iter()
         .filter(|(_, s)| s.role == Role::Leader)
@@ -358,6 +367,14 @@ fn judge(ensemble: &str, sightings: &BTreeMap<u32, Sighting>) -> Lead {
             let denies = |s: &Sighting| s.lock.as_ref().is_some_and(|l| *l != name);
             let denying = sightings.iter().filter(|(_, s)| denies(s)).map(|(o, _)| *o);
             let mut doubtful: Vec<u32> = denying.collect();
+            let named = |(o, s): (&u32, &Sighting)| o != one && s.lock.as_ref() == Some(&name);
+            let borne_out = labelled.contains(one)
+                || sightings.len() == 1
+                || sightings.iter().any(named)
+                || crate::mutants::is_off("leader-borne-out");
+            if !borne_out {
+                return Lead::Unknown(sightings.keys().copied().collect());
+            }
             if doubtful.is_empty() || crate::mutants::is_off("leader-backed") {
                 return Lead::One {
                     who: *one,

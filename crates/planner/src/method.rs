@@ -9,46 +9,47 @@ use serde_json::{Map, Value, json};
 /// A container that was restarted more recently is held back by its kubelet; a new pod is not.
 pub const BACK_OFF_MS: i64 = 10 * 60 * 1000;
 
-/// A method, and why not a gentler one.
+/// A method, and what is surprising about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The method.
     pub method: Method,
-    /// Why not in place; empty if it is.
-    pub why: String,
+    /// Why it is recreated although it could be changed in place.
+    pub surprise: Option<String>,
 }
 
-fn recreate(why: &str) -> Choice {
-    Choice {
-        method: Method::Recreate,
-        why: why.into(),
-    }
-}
+const RECREATE: Choice = Choice {
+    method: Method::Recreate,
+    surprise: None,
+};
 
 /// Chooses for one member that is to get the revision of that name.
 pub fn choose(cast: &Cast<'_>, ordinal: u32, target: &str) -> Choice {
     let Some(pod) = cast.our_pod(ordinal) else {
-        return recreate("there is no pod");
+        return RECREATE;
     };
     if cast.ensemble.spec.rollout.method == RolloutMethod::Recreate {
-        return recreate("rollout.method is Recreate");
+        return RECREATE;
     }
     if cast.presence(ordinal).is_down() {
-        return recreate("nothing of it runs");
+        return RECREATE;
     }
     if pod.meta.incarnation != Some(cast.ledger().incarnation(ordinal)) {
-        return recreate("it belongs to a former life");
+        return RECREATE;
     }
     let changed = images(cast, pod, target);
     let Some(changed) = changed.filter(|c| !c.is_empty()) else {
-        return recreate("more than images changes");
+        return RECREATE;
     };
     if let Some(why) = held_back(cast, pod, &changed) {
-        return recreate(&why);
+        return Choice {
+            surprise: Some(why),
+            ..RECREATE
+        };
     }
     Choice {
         method: Method::InPlace,
-        why: String::new(),
+        surprise: None,
     }
 }
 

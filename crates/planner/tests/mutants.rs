@@ -173,6 +173,20 @@ const CASES: &[Case] = &[
             .but(2, |s| s.lock = Some("orders-1".into()));
         granted(&world).is_empty()
     }),
+    ("leader-borne-out", || {
+        let mut world = World::led(3, 0);
+        world
+            .prepared("2")
+            .spec(&json!({"rollout": {"maxUnavailable": 3}}));
+        for ordinal in [0, 2] {
+            world.silent(ordinal, WhyUnknown::Unreachable("x".into()));
+        }
+        world.but(1, |s| {
+            s.role = Role::Leader;
+            s.lock = Some("orders-1".into());
+        });
+        granted(&world).is_empty()
+    }),
     ("sighting-of-this-run", || {
         let mut world = World::led(3, 0);
         world

@@ -68,10 +68,10 @@ struct Turn {
 }
 
 fn why(cause: &str, choice: &method::Choice) -> String {
-    if choice.why.is_empty() || choice.why.starts_with("more than") {
-        return cause.to_owned();
+    match &choice.surprise {
+        Some(surprise) => format!("{cause}; recreated: {surprise}"),
+        None => cause.to_owned(),
     }
-    format!("{cause}; recreated: {}", choice.why)
 }
 
 fn action(method: Method) -> Action {

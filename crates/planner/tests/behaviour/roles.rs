@@ -257,6 +257,21 @@ fn a_leader_that_another_member_denies_is_not_backed() {
 }
 
 #[test]
+fn one_that_claims_the_lead_while_all_others_are_silent_is_not_believed_without_its_label() {
+    let mut world = World::led(3, 0);
+    for ordinal in [0, 2] {
+        world.silent(ordinal, WhyUnknown::Unreachable("x".into()));
+    }
+    world.but(1, |s| {
+        s.role = Role::Leader;
+        s.lock = Some("orders-1".into());
+    });
+    assert!(reasons(&world.plan()).contains(&"RoleUnknown".to_owned()));
+    world.pod(1, &json!({"metadata": {"labels": {"role": "primary"}}}));
+    assert!(!reasons(&world.plan()).contains(&"RoleUnknown".to_owned()));
+}
+
+#[test]
 fn an_answer_from_before_the_container_was_restarted_counts_for_nothing() {
     let mut world = World::led(3, 0);
     world
