@@ -13,3 +13,4 @@ docs-generate:
 	for page in $(GENERATED); do \
 		$(CARGO) run --quiet $(LOCKED) -p ensemble-cli -- docs "$$page" > "docs/reference/$$page.md"; \
 	done
+	$(CARGO) run --quiet $(LOCKED) -p ensemble-cli -- docs guarantees > docs/guarantees.md

@@ -11,7 +11,7 @@ use crate::{Input, Kind, Output, Time, WATCHED};
 use ensemble_api::status::{EnsembleStatus, SwitchPhase};
 use ensemble_api::{GROUP, Reason, Report, VERSION, labels};
 use ensemble_planner::memory::{Check, Key, Memory, Taken};
-use ensemble_planner::view::Meta;
+use ensemble_planner::view::{Meta, PodView};
 use ensemble_planner::{Plan, Snapshot, Write, pace, plan, render, safety};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,7 +122,7 @@ impl Conductor {
 
     fn saw(&mut self, kind: Kind, object: &Value, gone: bool) {
         let meta = Meta::read(object);
-        if kind == Kind::Pod && self.role_label_changed(&meta) {
+        if kind == Kind::Pod && (self.role_label_changed(&meta) || self.came_or_went(object)) {
             self.ask_again();
         }
         let pin = &meta.pin;
@@ -142,6 +142,17 @@ impl Conductor {
         let key = engine.role_label().key;
         let before = snap.pods.get(&meta.pin.name).map(|p| p.meta.label(key));
         before.is_some_and(|label| label != meta.label(key))
+    }
+
+    /// A member became Ready or ceased to be: what its engine says is new.
+    fn came_or_went(&self, object: &Value) -> bool {
+        let snap = &self.world.snap;
+        if snap.ensemble.spec.engine.is_none() {
+            return false;
+        }
+        let pod = PodView::read(object);
+        let before = snap.pods.get(&pod.meta.pin.name).map(|p| p.ready);
+        before.is_some_and(|ready| ready != pod.ready)
     }
 
     /// The snapshot, for a driver that explains or checks.

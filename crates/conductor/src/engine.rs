@@ -130,7 +130,7 @@ fn every_ms(watch: Watch) -> Option<i64> {
         Watch::None => None,
         Watch::Rest => Some(5_000),
         Watch::Closely => Some(1_000),
-        Watch::Switchover => Some(400),
+        Watch::Eagerly => Some(400),
     }
 }
 

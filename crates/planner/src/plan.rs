@@ -66,8 +66,8 @@ pub enum Watch {
     Rest,
     /// Something is in flight, or waits for the engine.
     Closely,
-    /// The lead is being handed over.
-    Switchover,
+    /// The lead is being handed over, or a member is about to follow.
+    Eagerly,
 }
 
 /// Decides what happens next.

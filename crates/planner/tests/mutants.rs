@@ -232,6 +232,28 @@ const CASES: &[Case] = &[
         world.parameter("max_connections", "100", "200");
         granted(&world) == ["orders-2"]
     }),
+    ("superseded-stands-down", || {
+        let mut world = World::settled(3);
+        world.ensemble["status"]["epoch"] = 8.into();
+        ensemble_planner::safety::superseded(&world.snapshot())
+    }),
+    ("claim-unused", || {
+        let mut world = World::settled(3);
+        world.ensemble["status"]["letGo"] =
+            json!([{"claim": "data-orders-1", "uid": "data-1", "consent": "storage.whenScaled"}]);
+        world.plan().lettings.is_empty()
+    }),
+    ("proven-down", || {
+        let mut world = World::settled(3);
+        world.intent(1, "Replace", 7);
+        let snap = world.snapshot();
+        confirm(&snap, &snap.ensemble.status.in_flight[0], Time(0)).is_err()
+    }),
+    ("primary-has-successor", || {
+        let mut world = handing_over();
+        world.spec(&json!({"rollout": {"primary": "Restart", "maxUnavailable": 3}}));
+        granted(world.but(0, |s| s.attached.clear())).is_empty()
+    }),
     ("let-go-written-first", || {
         let mut world = World::settled(3);
         world.spec(&json!({"replicas": 2, "storage": {"whenScaled": "Delete"}}));

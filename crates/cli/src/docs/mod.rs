@@ -2,6 +2,7 @@
 
 mod api;
 mod cli;
+pub mod guarantees;
 
 use clap::ValueEnum;
 
@@ -16,11 +17,19 @@ pub enum Page {
     Reasons,
     /// What the exit code says.
     ExitCodes,
+    /// What is promised.
+    Guarantees,
 }
 
 impl Page {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Cli, Self::Api, Self::Reasons, Self::ExitCodes];
+    pub const ALL: [Self; 5] = [
+        Self::Cli,
+        Self::Api,
+        Self::Reasons,
+        Self::ExitCodes,
+        Self::Guarantees,
+    ];
 
     /// Its file under `docs/reference`.
     pub fn file(self) -> &'static str {
@@ -29,6 +38,7 @@ impl Page {
             Self::Api => "api.md",
             Self::Reasons => "reasons.md",
             Self::ExitCodes => "exit-codes.md",
+            Self::Guarantees => "../guarantees.md",
         }
     }
 }
@@ -38,6 +48,7 @@ pub fn page(page: Page) -> String {
     match page {
         Page::Cli => cli::markdown(),
         Page::Api => api::markdown(),
+        Page::Guarantees => guarantees::markdown(),
         Page::Reasons => ensemble_api::reason::markdown(),
         Page::ExitCodes => crate::exit::markdown(),
     }

@@ -321,7 +321,7 @@ impl<'s> Safety<'s> {
         if presence.is_down() {
             return Ok(How::Delete);
         }
-        if method == Method::Replace {
+        if method == Method::Replace && !crate::mutants::is_off("proven-down") {
             return refuse("proven-down", Reason::NotReady, presence.word(), "Down");
         }
         let removed = u32::from(method == Method::Remove);
@@ -399,7 +399,8 @@ impl<'s> Safety<'s> {
             .meta
             .ordinal
             .is_some_and(|o| self.snap.our_pod(o).is_some());
-        if in_use && !self.snap.ensemble.meta.deleting {
+        let rule = !crate::mutants::is_off("claim-unused");
+        if in_use && rule && !self.snap.ensemble.meta.deleting {
             return refuse(
                 "claim-unused",
                 Reason::Terminating,

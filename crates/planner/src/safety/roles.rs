@@ -224,6 +224,9 @@ impl Safety<'_> {
                 Err(cause) => why.push(format!("{}: {cause}", names::pod(cast.name(), heir))),
             }
         }
+        if crate::mutants::is_off("primary-has-successor") {
+            return Ok(());
+        }
         refuse(
             "primary-has-successor",
             Reason::NoSuccessor,

@@ -105,8 +105,9 @@ fn watch(draft: &Draft<'_>) -> Watch {
     if !roles.matter() {
         return Watch::None;
     }
-    if draft.switch_is_open() {
-        return Watch::Switchover;
+    // What is nudged is expected at any moment.
+    if draft.switch_is_open() || !draft.engine.is_empty() {
+        return Watch::Eagerly;
     }
     let busy = draft.steps.iter().any(|s| !is_advice(s));
     if busy { Watch::Closely } else { Watch::Rest }

@@ -166,7 +166,7 @@ fn while_the_lead_is_handed_over_nobody_is_disrupted() {
     world.prepared("2").switching(0, 1, 7, "Asked");
     assert!(granted(&world).is_empty());
     assert!(reasons(&world.plan()).contains(&"SwitchingOver orders-1".to_owned()));
-    assert_eq!(world.plan().watch, Watch::Switchover);
+    assert_eq!(world.plan().watch, Watch::Eagerly);
 }
 
 #[test]
