@@ -2,6 +2,7 @@
 
 use super::paint::Paint;
 use crate::exit::Exit;
+use ensemble_api::report::Action;
 use ensemble_api::{GROUP, VERSION};
 use ensemble_rehearsal::forecast::{End, Forecast, Stride};
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ fn guess(seconds: u64) -> String {
 }
 
 fn action(step: &Stride) -> String {
-    let action = format!("{:?}", step.action).to_lowercase();
+    let action = word(step.action);
     match &step.member {
         Some(member) => format!("{action} {member}"),
         None => action,
@@ -201,7 +202,7 @@ impl Told<'_> {
         let Some(blocked) = &self.forecast.blocked else {
             return "It does not come to an end, and does not say why.\n".to_owned();
         };
-        let action = format!("{:?}", blocked.action).to_lowercase();
+        let action = word(blocked.action);
         let member = blocked.member.as_deref().unwrap_or(self.name);
         let blocker = &blocked.blocker;
         let title = format!("Then it stays at: {action} {member}");
@@ -227,6 +228,15 @@ impl Told<'_> {
             End::Blocked => Exit::Blocked,
             End::Stalled => Exit::Stalled,
         }
+    }
+}
+
+/// An action in a word or two, for a column.
+fn word(action: Action) -> String {
+    match action {
+        Action::InPlace => "in place".into(),
+        Action::Switch => "lead to".into(),
+        other => format!("{other:?}").to_lowercase(),
     }
 }
 

@@ -163,8 +163,11 @@ impl<'s> Safety<'s> {
         let replicas = snap.replicas();
         let unavailable = (0..replicas).filter(|o| !snap.fit(*o) || in_flight.contains(o));
         let extras = snap.pod_ordinals().filter(|o| *o >= replicas);
-        let leaving =
-            extras.filter(|o| snap.presence(*o) == Presence::Leaving || in_flight.contains(o));
+        let leaving = extras.filter(|o| {
+            let presence = snap.presence(*o);
+            // Down is free of budget, also on its way out.
+            presence == Presence::Leaving || in_flight.contains(o) && !presence.is_down()
+        });
         Self {
             snap,
             unavailable: unavailable.collect(),
@@ -195,7 +198,7 @@ impl<'s> Safety<'s> {
         if !crate::mutants::is_off("budget-counts-grants") {
             if ordinal < self.snap.replicas() {
                 self.unavailable.insert(ordinal);
-            } else {
+            } else if !self.snap.presence(ordinal).is_down() {
                 self.leaving_extras += 1;
             }
             self.in_flight.insert(ordinal);

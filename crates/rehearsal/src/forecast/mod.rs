@@ -9,7 +9,9 @@ pub use record::{End, Event, Forecast, Stride};
 pub use seed::Given;
 pub use trouble::{TROUBLES, Trouble};
 
+use crate::desk::Desk;
 use crate::invariants::Checker;
+use crate::patroni::{self, Patroni};
 use crate::process::{Process, now};
 use crate::scenario;
 use crate::translate;
@@ -31,6 +33,7 @@ const HORIZON_MS: u64 = 24 * 3600 * 1000;
 pub struct Stage {
     world: World,
     controller: Process,
+    desk: Desk,
     checker: Checker,
     recorder: Recorder,
     troubles: trouble::Pending,
@@ -64,6 +67,7 @@ impl Stage {
         Self {
             world,
             controller,
+            desk: Desk::default(),
             checker,
             recorder,
             troubles: trouble::Pending::default(),
@@ -73,6 +77,11 @@ impl Stage {
     /// The user creates or changes the Ensemble. What was done before is not counted.
     pub fn put(&mut self, ensemble: &Value) -> Result<(), Status> {
         let (at, namespace) = (self.world.ensembles, self.world.namespace.clone());
+        if patroni::of(&self.world).is_none()
+            && let Some(model) = Patroni::of_spec(&ensemble["spec"], &namespace)
+        {
+            self.world.cluster.attach_workload(Box::new(model));
+        }
         let request = match scenario::ensemble(&self.world) {
             None => Request::create(at, &namespace, unborn(ensemble)),
             Some(old) => {
@@ -171,7 +180,13 @@ impl Stage {
     /// The controller thinks; then its next call is made, or time passes to whatever comes next.
     fn piece(&mut self) {
         self.troubles.due(&mut self.world, &mut self.recorder);
+        let controllers = std::slice::from_mut(&mut self.controller);
+        self.desk.deliver(&self.world, controllers);
         self.controller.turn(&mut self.world);
+        while let Some((id, call)) = self.controller.asks.pop_front() {
+            let name = self.controller.name.clone();
+            self.desk.ask(&mut self.world, &name, id, &call);
+        }
         self.recorder.look(&self.world, &self.controller);
         let Some((id, call)) = self.controller.calls.pop_front() else {
             let to = self.next_event();
@@ -193,6 +208,7 @@ impl Stage {
         let wake = self.controller.wake.and_then(|at| u64::try_from(at.0).ok());
         let own = wake.filter(|at| *at > now).unwrap_or(u64::MAX);
         own.min(self.troubles.next_at().unwrap_or(u64::MAX))
+            .min(self.desk.next().unwrap_or(u64::MAX))
             .max(now + 1)
             .min(now + 1_000)
     }

@@ -1,6 +1,7 @@
 //! A cluster in memory that begins where a real one is.
 
 use super::record::all_ready;
+use crate::patroni::{self, Patroni};
 use crate::world::{self, World};
 use serde_json::{Value, json};
 use simkube::config::{Behaviour, Config};
@@ -86,6 +87,9 @@ pub(super) fn plant(given: &Given) -> Result<World, Status> {
     ];
     let (ensembles, requests) = (world.ensembles, world.requests);
     if let Some(ensemble) = &given.ensemble {
+        if let Some(model) = Patroni::of_spec(&ensemble["spec"], &given.namespace) {
+            world.cluster.attach_workload(Box::new(model));
+        }
         world.cluster.restore(ensembles, &bare(ensemble))?;
     }
     for request in &given.requests {
@@ -124,9 +128,26 @@ fn settle(world: &mut World, given: &Given) {
     for node in silent {
         world.cluster.partition_node(node);
     }
+    lead_as_seen(world, given);
     world
         .cluster
         .advance_to(SimTime(given.now_ms.max(world.cluster.now().0)));
+}
+
+/// Whoever leads in reality leads here, once the model has elected somebody.
+fn lead_as_seen(world: &mut World, given: &Given) {
+    let seen = given.ensemble.as_ref();
+    let seen = seen.and_then(|e| e.pointer("/status/lead/member")?.as_str());
+    let Some(seen) = seen.filter(|_| patroni::of(world).is_some()) else {
+        return;
+    };
+    for _ in 0..30 {
+        if patroni::of(world).is_some_and(|m| m.leader() == Some(seen)) {
+            return;
+        }
+        patroni::with(world, |model, now| model.fail_over(now, Some(seen)));
+        world.cluster.advance_ms(3_000);
+    }
 }
 
 fn is_ready(node: &Value) -> bool {

@@ -3,7 +3,6 @@
 use super::{
     Change, Handing, LOOK_MS, LOOP_WAIT_MS, Patroni, REWIND_MS, START_MS, State, TTL_MS, Trouble,
 };
-use crate::world::NAMESPACE;
 use serde_json::json;
 use simkube::{Request, Resource, WorkloadApi};
 
@@ -501,12 +500,17 @@ impl Patroni {
 
     /// Agents write their labels, if they can reach the API server.
     pub(super) fn write_labels(&mut self, api: &mut WorkloadApi<'_>) {
+        let [key, primary, replica] = self.label.clone();
         for (name, member) in &mut self.members {
             let Some(run) = member.run.as_mut().filter(|r| r.label != r.written) else {
                 continue;
             };
-            let body = json!({"metadata": {"uid": run.uid, "labels": {"role": run.label}}});
-            let request = Request::patch(Resource::Pods, NAMESPACE, name, body).client("patroni");
+            let role = run
+                .label
+                .map(|l| if l == "primary" { &primary } else { &replica });
+            let body = json!({"metadata": {"uid": run.uid, "labels": {&key: role}}});
+            let request = Request::patch(Resource::Pods, &self.namespace, name, body);
+            let request = request.client("patroni");
             if api.call(&run.node, &request).is_some() {
                 run.written = run.label;
             }

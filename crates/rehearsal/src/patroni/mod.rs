@@ -16,6 +16,7 @@ pub use log::Log;
 pub use trouble::Trouble;
 
 use crate::world::World;
+use ensemble_api::EnsembleSpec;
 use log::Writer;
 use simkube::{Object, Process, ProcessEvent, Readiness, SimTime, Workload, WorkloadApi};
 use std::any::Any;
@@ -115,6 +116,11 @@ pub struct Change {
 /// The model.
 #[derive(Clone, Debug)]
 pub struct Patroni {
+    /// Where its pods are, and which of their containers it runs in.
+    namespace: String,
+    container: String,
+    /// The label that tells roles, and its values on a primary and on a replica.
+    label: [String; 3],
     members: BTreeMap<String, Member>,
     synchronous: bool,
     /// Who holds the lock, and since when it is not renewed.
@@ -149,6 +155,9 @@ impl Patroni {
     /// Nobody runs yet.
     pub fn new(synchronous: bool) -> Self {
         Self {
+            namespace: crate::world::NAMESPACE.into(),
+            container: "db".into(),
+            label: ["role", "primary", "replica"].map(str::to_owned),
             members: BTreeMap::new(),
             synchronous,
             holder: None,
@@ -303,9 +312,22 @@ impl Patroni {
         self.members.get_mut(name)?.run.as_mut()
     }
 
-    fn is_engine(process: &Process) -> bool {
+    /// For an Ensemble that says that it runs Patroni; None if it does not.
+    pub fn of_spec(spec: &serde_json::Value, namespace: &str) -> Option<Self> {
+        let spec: EnsembleSpec = serde_json::from_value(spec.clone()).ok()?;
+        let engine = spec.engine.as_ref().filter(|e| e.patroni.is_some())?;
+        let label = engine.role_label();
+        Some(Self {
+            namespace: namespace.to_owned(),
+            container: spec.engine_container(),
+            label: [label.key, label.primary, label.replica].map(str::to_owned),
+            ..Self::new(false)
+        })
+    }
+
+    fn is_engine(&self, process: &Process) -> bool {
         // Prefetch pods run the same image in another container.
-        process.container == "db"
+        process.container == *self.container
     }
 
     fn started(&mut self, process: &Process) {
@@ -391,7 +413,7 @@ pub fn with<T>(world: &mut World, act: impl FnOnce(&mut Patroni, u64) -> T) -> O
 
 impl Workload for Patroni {
     fn event(&mut self, now: SimTime, process: &Process, _: &Object, event: &ProcessEvent) {
-        if !Self::is_engine(process) {
+        if !self.is_engine(process) {
             return;
         }
         self.advance(now.0);
@@ -407,7 +429,7 @@ impl Workload for Patroni {
     }
 
     fn readiness(&self, _: SimTime, process: &Process) -> Readiness {
-        if !Self::is_engine(process) {
+        if !self.is_engine(process) {
             return Readiness::Default;
         }
         match self.run(&process.pod) {
