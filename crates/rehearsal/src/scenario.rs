@@ -84,7 +84,10 @@ pub const EQUALS: &[Scenario] = &[
         ],
     },
     Scenario {
-        without: &[],
+        // A create that arrives half a minute late, after its claim was made, used and deleted, is
+        // not defended against yet. A status that is lost while claims go takes the consent with it:
+        // the members that still had a pod count as used, and wait for somebody to say otherwise.
+        without: &[What::LateWrite, What::StatusWiped],
         name: "scale-and-delete",
         about: "in to one with whenScaled: Delete, then out to two",
         lines: &[
