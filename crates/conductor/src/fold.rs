@@ -239,6 +239,16 @@ impl World {
             remember_pod(memory, pod, now);
             remember_run(memory, pod, &engine, now);
         }
+        let evicted = snap.budgets.values().flat_map(|b| b.evicted.keys());
+        let counted: BTreeSet<&String> = evicted.filter(|n| !snap.pods.contains_key(*n)).collect();
+        memory
+            .counted_since
+            .retain(|name, _| counted.contains(name));
+        for name in counted {
+            if !memory.counted_since.contains_key(name) {
+                memory.counted_since.insert(name.clone(), now);
+            }
+        }
         let known = |node: &str| snap.nodes.as_ref().is_none_or(|n| n.contains_key(node));
         let bound: BTreeSet<&str> = snap.pods.values().map(|p| p.node.as_str()).collect();
         memory

@@ -96,6 +96,8 @@ pub struct Memory {
     pub unready_since: BTreeMap<String, Time>,
     /// By pod uid: since when it was seen ending.
     pub leaving_since: BTreeMap<String, Time>,
+    /// By pod name: since when a pod that is gone is still counted as evicted by a budget.
+    pub counted_since: BTreeMap<String, Time>,
     /// Calls that failed.
     pub failures: BTreeMap<Key, Failure>,
     /// Names that somebody else has.

@@ -67,6 +67,14 @@ fn create(draft: &mut Draft<'_>, ordinal: u32, member: String) {
     if name_is_taken(draft, &key, &member) {
         return;
     }
+    if still_counted(draft, &member) {
+        return draft.step(
+            Action::Create,
+            Some(member),
+            "asked for",
+            StepState::Running,
+        );
+    }
     let rendered = Member {
         ordinal,
         incarnation: draft.ledger.incarnation(ordinal),
@@ -87,6 +95,23 @@ fn create(draft: &mut Draft<'_>, ordinal: u32, member: String) {
             StepState::Running,
         );
     }
+}
+
+/// For how long a successor waits until its predecessor is no longer counted as evicted.
+const COUNTED_MS: i64 = 5_000;
+
+/// Budgets remember evictions by name: a successor that comes before its predecessor is forgotten
+/// counts as evicted for two minutes, and nobody else may be evicted meanwhile.
+fn still_counted(draft: &mut Draft<'_>, member: &str) -> bool {
+    let Some(since) = draft.snap.memory.counted_since.get(member) else {
+        return false;
+    };
+    let until = since.plus_ms(COUNTED_MS);
+    let waits = until > draft.snap.now;
+    if waits {
+        draft.wake.at(until);
+    }
+    waits
 }
 
 /// Somebody else's object stands where ours should: it is looked at again from time to time. One

@@ -194,3 +194,15 @@ fn a_failed_repair_of_labels_waits_before_it_is_tried_again() {
     assert_eq!(written(&plan), [""; 0]);
     assert_eq!(plan.wake_at, Some(Time(NOW + 1000)));
 }
+
+#[test]
+fn a_successor_waits_a_moment_until_its_predecessor_is_no_longer_counted_as_evicted() {
+    let mut world = World::settled(3);
+    world.gone(1);
+    let now = ensemble_planner::Time(NOW);
+    world.memory.counted_since.insert("orders-1".into(), now);
+    let plan = world.plan();
+    assert!(created(&plan).is_empty());
+    assert_eq!(plan.wake_at, Some(ensemble_planner::Time(NOW + 5_000)));
+    assert_eq!(created(&world.after(5).plan()), ["Pod orders-1"]);
+}
