@@ -117,7 +117,10 @@ async fn a_restarted_api_server_is_lived_through() -> Result<()> {
 async fn an_eviction_whose_end_kubernetes_missed_is_explained_and_lived_through() -> Result<()> {
     let stage = Stage::own_cluster("missed").await?;
     let _controller = stage.controller("one").await?;
-    stage.create(&stage.orders()).await?;
+    let mut orders = stage.orders();
+    // Only a member that is recreated is evicted.
+    orders["spec"]["rollout"]["method"] = "Recreate".into();
+    stage.create(&orders).await?;
     stage.ready().await?;
     let plane = stage.plane().context("a cluster of its own")?;
     plane.stop(Component::ControllerManager)?;

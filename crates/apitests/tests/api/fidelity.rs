@@ -10,6 +10,7 @@ const STEPS: usize = 200;
 const CALLS: usize = 3000;
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes many minutes: make fidelity"]
 async fn a_real_api_server_answers_every_probe_as_simkube_does() -> Result<()> {
     let differences = real::ask(|real| {
         let mut differences = Vec::new();
@@ -37,6 +38,7 @@ async fn a_real_api_server_answers_every_probe_as_simkube_does() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "takes many minutes: make fidelity"]
 async fn random_calls_get_the_same_answers_from_both() -> Result<()> {
     let told = |name: &str| std::env::var(name).ok().and_then(|v| v.parse().ok());
     let wanted: usize = told("ENSEMBLE_FIDELITY_OPS").unwrap_or(CALLS);
