@@ -91,8 +91,6 @@ pub enum Action {
     Recreate,
     /// Containers get new images in the same pod.
     InPlace,
-    /// CPU and memory change in the same pod.
-    Resize,
     /// The lead is handed over.
     Switch,
     /// Members follow one leader.

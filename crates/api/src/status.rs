@@ -246,8 +246,6 @@ pub enum Method {
     Remove,
     /// Containers are restarted with new images in the same pod.
     InPlace,
-    /// CPU and memory are changed in the same pod.
-    Resize,
     /// The engine restarts in its container.
     Restart,
 }

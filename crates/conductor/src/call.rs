@@ -111,8 +111,8 @@ impl ApiCall {
                 let body = method::in_place(read?, name, revision.number, &revision.template)?;
                 Self::new(Verb::Replace, Kind::Pod, namespace, &pod.name, body)
             }
-            // Not a call to the API server, or not done yet.
-            How::Resize | How::Restart => return None,
+            // Not a call to the API server.
+            How::Restart => return None,
             How::Evict => {
                 let body = json!({
                     "apiVersion": "policy/v1",

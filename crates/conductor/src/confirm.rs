@@ -167,7 +167,7 @@ impl Conductor {
             let message = "the revision or the pod is gone".to_owned();
             return self.cancel(now, &uid, &member, Reason::Conflict, message);
         };
-        let purpose = if matches!(warrant.how(), How::InPlace | How::Resize) {
+        let purpose = if warrant.how() == How::InPlace {
             Purpose::Change { uid }
         } else {
             Purpose::Disrupt { uid }

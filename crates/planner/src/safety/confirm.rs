@@ -17,7 +17,7 @@ pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
         return false;
     };
     match intent.method {
-        Method::InPlace | Method::Resize => pod.revision() != intent.target,
+        Method::InPlace => pod.revision() != intent.target,
         Method::Restart => {
             let said = snap.memory.sightings.get(&intent.uid);
             said.is_none_or(|s| s.started.is_empty() || s.started == intent.target)
@@ -84,7 +84,7 @@ fn still_wanted(fresh: &Cast<'_>, intent: &Intent, ordinal: u32) -> Result<(), R
         Method::Replace => true,
         _ if spec.rollout.paused => false,
         Method::Restart => true,
-        Method::InPlace | Method::Resize => {
+        Method::InPlace => {
             let revisions = Revisions::of(fresh);
             revisions.target == intent.target
         }

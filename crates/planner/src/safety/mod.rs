@@ -58,8 +58,6 @@ pub enum How {
     Delete,
     /// Its pod gets new images in one conditional write.
     InPlace,
-    /// Its pod gets other CPU and memory in one conditional write.
-    Resize,
     /// Its engine is asked to restart.
     Restart,
 }
@@ -353,7 +351,6 @@ impl<'s> Safety<'s> {
     fn how(&self, ordinal: u32, method: Method) -> How {
         match method {
             Method::InPlace => How::InPlace,
-            Method::Resize => How::Resize,
             Method::Restart => How::Restart,
             // Our own budget keeps the primary from being evicted; this was asked for.
             _ if self.snap.roles().leader() == Some(ordinal) => How::Delete,

@@ -77,7 +77,6 @@ fn why(cause: &str, choice: &method::Choice) -> String {
 fn action(method: Method) -> Action {
     match method {
         Method::InPlace => Action::InPlace,
-        Method::Resize => Action::Resize,
         _ => Action::Recreate,
     }
 }
@@ -197,7 +196,7 @@ fn one(draft: &mut Draft<'_>, turn: &Turn, waiting: bool) -> bool {
         return true;
     }
     let target = match turn.method {
-        Method::InPlace | Method::Resize => draft.revisions.target.clone(),
+        Method::InPlace => draft.revisions.target.clone(),
         _ => String::new(),
     };
     !draft.change(turn.ordinal, turn.method, action, &turn.cause, &target)
