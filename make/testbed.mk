@@ -6,7 +6,6 @@ TESTBED ?= $(TARGET_DIR)/debug/testbed
 IMAGE_ARCHIVE ?= $(TARGET_DIR)/ensemble-image.tar
 WRITER_ARCHIVE ?= $(TARGET_DIR)/writer-image.tar
 
-
 .PHONY: testbed testbed-build testbed-up testbed-down testbed-status image image-writer test-api e2e bench-upgrade bench-memory
 
 # The program itself.

@@ -303,7 +303,6 @@ fn remember_run(memory: &mut Memory, pod: &PodView, engine: &str, now: Time) {
     let run = Run {
         container: id.to_owned(),
         since: now,
-        seen_restart: known.is_some(),
     };
     memory.runs.insert(uid.clone(), run);
 }

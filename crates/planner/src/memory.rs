@@ -70,8 +70,6 @@ pub struct Run {
     pub container: String,
     /// Since when this process knows it.
     pub since: Time,
-    /// Whether this process saw it replace another one in the same pod.
-    pub seen_restart: bool,
 }
 
 /// What became of the switchover that is under way.

@@ -31,7 +31,6 @@ impl World {
         let run = Run {
             container: id.into(),
             since: Time(since),
-            seen_restart: false,
         };
         self.memory.runs.insert(format!("pod-{ordinal}"), run);
         self
