@@ -29,6 +29,9 @@ pub const TOUCHED: &str = "ensemble.dev/touched-by-epoch";
 pub const REPLACES: &str = "ensemble.dev/replaces";
 /// On a Service or budget: a digest of what it was made of, to see that it is out of date.
 pub const MADE_OF: &str = "ensemble.dev/made-of";
+/// On a claim that took the place of a born member's: the last group of its uid, written by a person
+/// who knows that its volume holds the member's data.
+pub const ACCEPTED: &str = "ensemble.dev/accepted";
 /// On a claim: what happens to it when its Ensemble is deleted.
 pub const WHEN_DELETED: &str = "ensemble.dev/when-deleted";
 /// The finalizer of an Ensemble whose claims are to be deleted with it.

@@ -175,8 +175,15 @@ reasons! {
         stalls: true,
         "A claim of a member that has been used before is missing.",
         "All claims of a member are one unit. One of them is gone, and a member that was Ready once never gets an empty volume in its place.",
-        "The claim is restored under its name, or a request gives the member a new life on empty volumes.",
+        "The claim is restored under its name and accepted, or a request gives the member a new life on empty volumes.",
         "Restore the claim from a backup, or `kubectl create` an EnsembleRequest with `rebuild` for that member."
+    }
+    ClaimReplaced {
+        stalls: true,
+        "A claim of a member is not the one that it was born on.",
+        "Somebody deleted the claim and created another of its name, as a restore does, or a manifest that is applied again. Its volume may be empty, and a member that was Ready once never starts on an empty volume unasked.",
+        "Somebody says that the claim holds the member's data, or a request gives the member a new life on empty volumes.",
+        "If its volume holds the member's data: the `kubectl annotate` of the message. If not: `kubectl create` an EnsembleRequest with `rebuild` for that member."
     }
     ClaimEnding {
         stalls: false,
@@ -203,7 +210,7 @@ reasons! {
         stalls: true,
         "Members have been used before, and none of their claims is left.",
         "To create empty volumes now could hide a loss of all data, for example a restore into the wrong namespace. Nothing is created at all.",
-        "A claim of a member is restored, or a request rebuilds the members.",
+        "A claim of a member is restored and accepted, or a request rebuilds the members.",
         "Restore the claims, or `kubectl create` an EnsembleRequest with `rebuild` for the members."
     }
     NameTaken {

@@ -111,6 +111,9 @@ pub struct Ledger {
     /// By ordinal, which life it is in, where that is not the first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub incarnations: BTreeMap<String, u32>,
+    /// By ordinal and name of claim, the last group of the uid of the claim that it was born on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub claims: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 /// A disruption written down before it is done.

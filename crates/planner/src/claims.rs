@@ -2,7 +2,9 @@
 
 use crate::ledger::LedgerState;
 use crate::snapshot::Snapshot;
+use crate::view::ClaimView;
 use ensemble_api::{labels, names};
+use std::collections::BTreeMap;
 
 /// How the claims of one member stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,15 @@ pub enum ClaimGroup {
         /// Its name.
         claim: String,
     },
+    /// A claim is not the one that the member was born on, and nobody said that it holds its data.
+    Replaced {
+        /// Its name.
+        claim: String,
+        /// The mark of the claim that was.
+        was: String,
+        /// The mark of the claim that is.
+        is: String,
+    },
     /// A claim of a former life, or of somebody else, has the name.
     Taken {
         /// Its name.
@@ -53,6 +64,14 @@ pub fn group(snap: &Snapshot, ledger: &LedgerState, ordinal: u32) -> ClaimGroup 
         if found.meta.deleting {
             return ClaimGroup::Ending { claim: name };
         }
+        if let Some(was) = replaced(ledger, ordinal, &claim.name, found) {
+            let is = mark(found).to_owned();
+            return ClaimGroup::Replaced {
+                claim: name,
+                was,
+                is,
+            };
+        }
         if found.phase == "Lost" {
             return ClaimGroup::Lost { claim: name };
         }
@@ -68,6 +87,37 @@ pub fn group(snap: &Snapshot, ledger: &LedgerState, ordinal: u32) -> ClaimGroup 
                 .collect(),
         },
     }
+}
+
+/// Enough of a claim's uid to tell it from another of the same name: its last group.
+pub fn mark(claim: &ClaimView) -> &str {
+    let uid = claim.meta.pin.uid.as_str();
+    uid.rsplit('-').next().unwrap_or(uid)
+}
+
+/// The mark of the claim that a born member had in this one's place, unless somebody accepted this
+/// one. It would most likely be empty: only a restore fills a volume before a member starts on it.
+fn replaced(ledger: &LedgerState, ordinal: u32, name: &str, found: &ClaimView) -> Option<String> {
+    if !ledger.born.contains(&ordinal) || crate::mutants::is_off("born-knows-its-claims") {
+        return None;
+    }
+    let was = ledger.claims.get(&ordinal)?.get(name)?;
+    let is = mark(found);
+    let accepted = found.meta.annotations.get(labels::ACCEPTED);
+    (was != is && accepted.is_none_or(|a| a != is)).then(|| was.clone())
+}
+
+/// The marks of all claims of a member.
+pub fn marks(snap: &Snapshot, ordinal: u32) -> BTreeMap<String, String> {
+    let claims = snap.ensemble.spec.claims.iter();
+    claims
+        .filter_map(|claim| {
+            let found = snap
+                .claims
+                .get(&names::claim(&claim.name, snap.name(), ordinal))?;
+            Some((claim.name.clone(), mark(found).to_owned()))
+        })
+        .collect()
 }
 
 /// Whether members were used before and none of their claims is left. Then nothing is created at

@@ -21,6 +21,8 @@ pub struct LedgerState {
     pub born: BTreeSet<u32>,
     /// Which life an ordinal is in, where that is not the first.
     pub incarnations: BTreeMap<u32, u32>,
+    /// By ordinal and name of claim, the mark of the claim that it was born on.
+    pub claims: BTreeMap<u32, BTreeMap<String, String>>,
 }
 
 impl LedgerState {
@@ -36,6 +38,11 @@ impl LedgerState {
                 .incarnations
                 .iter()
                 .filter_map(|(ordinal, life)| Some((ordinal.parse().ok()?, *life)))
+                .collect(),
+            claims: stored
+                .claims
+                .iter()
+                .filter_map(|(ordinal, marks)| Some((ordinal.parse().ok()?, marks.clone())))
                 .collect(),
         })
     }
@@ -86,6 +93,7 @@ impl LedgerState {
     /// Starts a new life for an ordinal: what it held is given up.
     pub fn renew(&mut self, ordinal: u32) {
         self.born.remove(&ordinal);
+        self.claims.remove(&ordinal);
         *self.incarnations.entry(ordinal).or_insert(0) += 1;
     }
 
@@ -98,6 +106,11 @@ impl LedgerState {
                 .incarnations
                 .iter()
                 .map(|(o, i)| (o.to_string(), *i))
+                .collect(),
+            claims: self
+                .claims
+                .iter()
+                .map(|(o, marks)| (o.to_string(), marks.clone()))
                 .collect(),
         }
     }

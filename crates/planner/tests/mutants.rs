@@ -35,6 +35,11 @@ const CASES: &[Case] = &[
         world.lose_claim("wal", 1).gone(1);
         created(&world.plan()).is_empty()
     }),
+    ("born-knows-its-claims", || {
+        let mut world = World::settled(3);
+        world.passed("1").born_on(1, "wal", "1ca1ab1e").gone(1);
+        created(&world.plan()).is_empty()
+    }),
     ("data-missing-halts", || {
         let mut world = World::settled(1);
         world

@@ -7,6 +7,10 @@ use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
 use serde_json::Value;
 use simkube::{Change, Entry, Resource, Subresource, Verb, split_key};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Marks the client of a call that arrives long after its sender died.
+pub const LATE: &str = " late";
 
 /// Which rule was broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +44,8 @@ pub struct Checker {
     pods: BTreeMap<String, Since>,
     /// By ordinal: the highest incarnation that was ever Ready.
     born: BTreeMap<u32, u32>,
+    /// By ordinal and life: the uids of the claims that it was first Ready on.
+    born_on: BTreeMap<(u32, u32), Vec<String>>,
     suspended_since: Option<u64>,
     /// Disruptions by us so far.
     pub disruptions: u32,
@@ -74,6 +80,22 @@ fn member(world: &World, ordinal: u32) -> String {
 
 fn ordinal(object: &Value) -> Option<u32> {
     label(object, "ensemble.dev/ordinal").parse().ok()
+}
+
+fn life(object: &Value) -> u32 {
+    let life = label(object, "ensemble.dev/incarnation").parse();
+    life.unwrap_or(0)
+}
+
+/// The claims that a pod uses, as they are now.
+fn claims_of(world: &World, pod: &Value) -> Vec<Arc<Value>> {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let names = volumes.filter_map(|v| v["persistentVolumeClaim"]["claimName"].as_str());
+    let claims = names.filter_map(|name| {
+        let claims = Resource::PersistentVolumeClaims;
+        world.cluster.get(claims, &world.namespace, name)
+    });
+    claims.collect()
 }
 
 impl Checker {
@@ -124,6 +146,7 @@ impl Checker {
         match (entry.resource, entry.change) {
             (Resource::PersistentVolumeClaims, Change::Added) => self.no_empty_volume(world, entry),
             (Resource::PersistentVolumeClaims, _) => claims_by_policy(world, entry),
+            (Resource::Pods, Change::Added) => self.on_its_own_claims(world, entry),
             (Resource::Pods, Change::Modified | Change::Deleted) => {
                 self.within_budget(world, entry)
             }
@@ -144,16 +167,40 @@ impl Checker {
         Ok(())
     }
 
+    /// A member that was Ready never starts on a claim that took the place of its own, unless a
+    /// person said that it holds its data.
+    fn on_its_own_claims(&self, world: &World, entry: &Entry) -> Result<(), Broken> {
+        let life = (ordinal(&entry.object), life(&entry.object));
+        let (Some(ordinal), life) = life else {
+            return Ok(());
+        };
+        let Some(own) = self.born_on.get(&(ordinal, life)) else {
+            return Ok(());
+        };
+        for claim in claims_of(world, &entry.object) {
+            let uid = text(&claim, "/metadata/uid");
+            let accepted = &claim["metadata"]["annotations"]["ensemble.dev/accepted"];
+            let accepted = accepted.as_str().is_some_and(|a| uid.ends_with(a));
+            if !own.iter().any(|o| o == uid) && !accepted {
+                let name = text(&claim, "/metadata/name");
+                let seen = format!("{} starts on another {name} than its own", entry.key);
+                return broken("born-knows-its-claims", seen);
+            }
+        }
+        Ok(())
+    }
+
     /// Never an empty volume for an ordinal that was Ready in that life, and never one that the
     /// ledger does not cover.
     fn no_empty_volume(&self, world: &World, entry: &Entry) -> Result<(), Broken> {
         let Some(ordinal) = ordinal(&entry.object) else {
             return Ok(());
         };
-        let life: u32 = label(&entry.object, "ensemble.dev/incarnation")
-            .parse()
-            .unwrap_or(0);
-        if self.born.get(&ordinal).is_some_and(|born| life <= *born) {
+        let life = life(&entry.object);
+        // A create has no precondition: one that arrives late cannot be kept from being done. What
+        // must not happen is that a member starts on it.
+        let late = entry.origin.client.ends_with(LATE);
+        if self.born.get(&ordinal).is_some_and(|born| life <= *born) && !late {
             let seen = format!(
                 "{} is empty, and {} was Ready before",
                 entry.key,
@@ -269,11 +316,13 @@ impl Checker {
                 );
             }
             if let Some(ordinal) = ordinal(&entry.object).filter(|_| ready) {
-                let life = label(&entry.object, "ensemble.dev/incarnation")
-                    .parse()
-                    .unwrap_or(0);
+                let life = life(&entry.object);
                 let born = self.born.entry(ordinal).or_insert(life);
                 *born = life.max(*born);
+                let claims = claims_of(world, &entry.object);
+                let uids = claims.iter().map(|c| text(c, "/metadata/uid").to_owned());
+                let uids = uids.collect();
+                self.born_on.entry((ordinal, life)).or_insert(uids);
             }
         }
         self.count_ready(world);
@@ -293,6 +342,11 @@ impl Checker {
     }
 
     fn note_ensemble(&mut self, entry: &Entry) {
+        // Whoever has lost its ledger takes what it finds.
+        let ledger = &entry.object["status"]["ledger"]["members"];
+        if ledger.is_null() || entry.change == Change::Deleted {
+            self.born_on.clear();
+        }
         let suspended = entry.object["spec"]["suspend"] == true && entry.change != Change::Deleted;
         match (suspended, self.suspended_since) {
             (true, None) => self.suspended_since = Some(entry.at.0),

@@ -116,7 +116,7 @@ impl Process {
                 .collect();
             self.nodes_changed = true;
         } else {
-            self.tell(now, Input::Listed(kind, objects));
+            self.tell(now, Input::Listed(kind, objects, now));
         }
     }
 

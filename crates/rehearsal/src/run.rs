@@ -2,7 +2,7 @@
 
 use crate::desk::Desk;
 use crate::fault::{Fault, What};
-use crate::invariants::{Broken, Checker};
+use crate::invariants::{Broken, Checker, LATE};
 use crate::patroni;
 use crate::process::{Process, now};
 use crate::role_faults;
@@ -411,7 +411,7 @@ impl Rehearsal<'_> {
             What::ServerError => self.processes[process].answer(at, id, refuse(500, "")),
             What::TooMany => self.processes[process].answer(at, id, refuse(429, "TooManyRequests")),
             What::LateWrite => {
-                let name = self.processes[process].name.clone();
+                let name = format!("{}{LATE}", self.processes[process].name);
                 let request = translate::request(&self.world, call, &name);
                 let due = self.world.cluster.now().0 + 30_000;
                 self.late.push((due, request));

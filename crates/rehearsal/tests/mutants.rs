@@ -48,6 +48,7 @@ const MUTANTS: &[Mutant] = &[
     calm("owner-check", "foreign"),
     calm("ledger-first", "scale"),
     calm("born-keeps-its-claims", "lost-claim"),
+    calm("born-knows-its-claims", "claim-applied-again"),
     calm("unhealthy-is-not-down", "unwell-alone"),
     calm("budget-counts-grants", "roll-alone"),
     calm("ready-is-not-in-sync", "roles-window"),

@@ -45,8 +45,14 @@ pub const ALL: &[Guarantee] = &[
         tests: &[
             "a_lost_claim_of_a_used_member_is_reported_and_never_made_anew",
             "a_claim_that_began_to_end_in_between_refuses",
+            "a_born_member_does_not_start_on_a_claim_that_took_the_place_of_its_own",
         ],
-        mutants: &["claims-intact", "born-keeps-its-claims", "ledger-first"],
+        mutants: &[
+            "claims-intact",
+            "born-keeps-its-claims",
+            "born-knows-its-claims",
+            "ledger-first",
+        ],
     },
     Guarantee {
         promise: "If members were used before and no claim of any is left, nothing is created at all.",

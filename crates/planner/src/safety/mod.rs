@@ -263,6 +263,12 @@ impl<'s> Safety<'s> {
                 let missing = format!("missing: {}", missing.join(", "));
                 refuse("claims-intact", Reason::ClaimMissing, missing, "")
             }
+            (ClaimGroup::Replaced { claim, was, is }, _) => refuse(
+                "claims-intact",
+                Reason::ClaimReplaced,
+                format!("{claim} is {is}, and was {was}"),
+                "",
+            ),
             (ClaimGroup::Lost { claim }, _) => refuse(
                 "claims-intact",
                 Reason::ClaimLost,

@@ -8,12 +8,13 @@ use crate::render;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::Keep;
-use ensemble_api::{Reason, StepState, names};
+use ensemble_api::{Reason, StepState, labels, names};
 
 /// Raises the ledger, creates what is missing, reports what may not be created, lets go what policy
 /// lets go.
 pub fn run(draft: &mut Draft<'_>) {
     births(draft);
+    remember_claims(draft);
     draft.ledger.next = draft.ledger.next.max(draft.snap.replicas());
     if claims::data_missing(draft.snap, &draft.ledger) {
         draft.halted = true;
@@ -41,6 +42,21 @@ fn births(draft: &mut Draft<'_>) {
         });
     let ready: Vec<u32> = ready.collect();
     draft.ledger.born.extend(ready);
+}
+
+/// Writes down which claims whoever was born was born on, so that others in their place are noticed.
+fn remember_claims(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    for ordinal in 0..snap.replicas() {
+        let born = draft.ledger.born.contains(&ordinal);
+        if !born || snap.group(&draft.ledger, ordinal) != ClaimGroup::Complete {
+            continue;
+        }
+        let marks = claims::marks(snap, ordinal);
+        if !marks.is_empty() && draft.ledger.claims.get(&ordinal) != Some(&marks) {
+            draft.ledger.claims.insert(ordinal, marks);
+        }
+    }
 }
 
 /// Whether the stored ledger covers an ordinal in its present life: nothing is created before.
@@ -71,6 +87,15 @@ fn one(draft: &mut Draft<'_>, ordinal: u32) {
         ClaimGroup::Ending { claim } => (
             Reason::ClaimEnding,
             format!("claim {claim} of {member} is being deleted"),
+        ),
+        ClaimGroup::Replaced { claim, was, is } => (
+            Reason::ClaimReplaced,
+            format!(
+                "claim {claim} is {is}, and {member} was born on {was}; if its volume holds {member}'s \
+                 data: kubectl annotate pvc {claim} --namespace {} {}={is}",
+                snap.ensemble.namespace,
+                labels::ACCEPTED
+            ),
         ),
         ClaimGroup::Lost { claim } => (
             Reason::ClaimLost,

@@ -147,3 +147,55 @@ fn a_claim_that_comes_back_under_its_name_is_used_again() {
     assert_eq!(created(&world.plan()), [""; 0]);
     assert_eq!(created(&world.claim("wal", 1).plan()), ["Pod orders-1"]);
 }
+
+/// What a manifest that is applied again, a restore, or a create that arrives late makes of it.
+fn another_claim(world: &mut World) -> &mut World {
+    world
+        .passed("1")
+        .born_on(1, "wal", "1ca1ab1e")
+        .change_claim("wal", 1, &json!({"metadata": {"uid": "0ddba11-fee1"}}))
+        .gone(1)
+}
+
+#[test]
+fn which_claims_a_member_was_born_on_is_written_down_with_its_birth() {
+    let mut world = World::begun(1);
+    world
+        .member(0, "1")
+        .meta(&json!({"annotations": {"ensemble.dev/born": "true"}}));
+    let plan = world.plan();
+    let ledger = &status(&plan).unwrap().ledger["members"];
+    assert_eq!(ledger.born, "0");
+    assert_eq!(ledger.claims["0"]["wal"], "0");
+}
+
+#[test]
+fn a_born_member_does_not_start_on_a_claim_that_took_the_place_of_its_own() {
+    let mut world = World::settled(3);
+    let plan = another_claim(&mut world).plan();
+    assert_eq!(created(&plan), [""; 0]);
+    assert_eq!(reasons(&plan), ["ClaimReplaced orders-1"]);
+    let remedy =
+        "kubectl annotate pvc wal-orders-1 --namespace shop ensemble.dev/accepted=fee1";
+    assert!(message(&plan, "ClaimReplaced").contains(remedy));
+}
+
+#[test]
+fn a_claim_that_somebody_accepted_is_the_members_from_then_on() {
+    let mut world = World::settled(3);
+    another_claim(&mut world);
+    let accepted = json!({"metadata": {"annotations": {"ensemble.dev/accepted": "fee1"}}});
+    let plan = world.change_claim("wal", 1, &accepted).plan();
+    assert_eq!(created(&plan), ["Pod orders-1"]);
+    let ledger = &status(&plan).unwrap().ledger["members"];
+    assert_eq!(ledger.claims["1"]["wal"], "fee1");
+}
+
+#[test]
+fn an_acceptance_of_another_claim_does_not_count() {
+    let mut world = World::settled(3);
+    another_claim(&mut world);
+    let stale = json!({"metadata": {"annotations": {"ensemble.dev/accepted": "1ca1ab1e"}}});
+    let plan = world.change_claim("wal", 1, &stale).plan();
+    assert_eq!(reasons(&plan), ["ClaimReplaced orders-1"]);
+}

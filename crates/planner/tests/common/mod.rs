@@ -245,6 +245,14 @@ impl World {
         self
     }
 
+    /// The ledger remembers that the member was born on that claim.
+    pub fn born_on(&mut self, ordinal: u32, claim: &str, mark: &str) -> &mut Self {
+        let claims = json!({ordinal.to_string(): {claim: mark}});
+        let ledger = json!({"members": {"claims": claims}});
+        merge(&mut self.ensemble, &json!({"status": {"ledger": ledger}}));
+        self
+    }
+
     pub fn revision(&mut self, tag: &str, number: i64) -> &mut Self {
         let name = revision_name(tag);
         let snap = self.bare();
