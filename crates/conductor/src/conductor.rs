@@ -102,7 +102,7 @@ impl Conductor {
         match &input {
             Input::Applied(kind, object) => self.saw(*kind, object, false),
             Input::Deleted(kind, object) => self.saw(*kind, object, true),
-            Input::Listed(kind, _) => self.gate.listed(*kind),
+            Input::Listed(kind, objects, asked) => self.gate.listed(*kind, objects, *asked),
             Input::Lead(lead) => self.lead = *lead,
             Input::Nodes(_) | Input::Done(..) | Input::Engine(..) | Input::Tick => {}
         }

@@ -149,7 +149,7 @@ impl World {
         match input {
             Input::Applied(kind, object) => self.apply(*kind, object),
             Input::Deleted(kind, object) => self.remove(*kind, object),
-            Input::Listed(kind, objects) => self.replace(*kind, objects),
+            Input::Listed(kind, objects, _) => self.replace(*kind, objects),
             Input::Nodes(nodes) => self.snap.nodes = nodes.clone(),
             Input::Done(..) | Input::Engine(..) | Input::Lead(_) | Input::Tick => {}
         }

@@ -6,7 +6,10 @@
 
 use crate::Kind;
 use ensemble_planner::Time;
+use ensemble_planner::view::Meta;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// How long a watch may take to bring our own write back.
 pub const PATIENCE_MS: i64 = 10_000;
@@ -17,7 +20,10 @@ struct Lane {
     seen: u64,
     going: BTreeSet<String>,
     unsure: bool,
+    /// When it fell behind.
     since: Option<Time>,
+    /// When the last of our writes was answered.
+    last: Option<Time>,
     asked: Option<Time>,
 }
 
@@ -48,6 +54,7 @@ impl Gate {
     fn open(&mut self, kind: Kind, now: Time) -> &mut Lane {
         let lane = self.lanes.entry(kind).or_default();
         lane.since.get_or_insert(now);
+        lane.last = Some(now);
         lane
     }
 
@@ -79,12 +86,20 @@ impl Gate {
         lane.settle();
     }
 
-    /// All objects of a kind were listed: whatever was written before is in it.
-    pub fn listed(&mut self, kind: Kind) {
+    /// All objects of a kind were listed: whatever was answered before the list was asked for is in
+    /// it. Of what was written since, it tells only as far as it shows it.
+    pub fn listed(&mut self, kind: Kind, objects: &[Arc<Value>], asked: Time) {
         let lane = self.lanes.entry(kind).or_default();
-        lane.seen = lane.seen.max(lane.written);
-        lane.going.clear();
-        lane.unsure = false;
+        if lane.last.is_none_or(|last| last < asked) {
+            lane.seen = lane.seen.max(lane.written);
+            lane.going.clear();
+            lane.unsure = false;
+        }
+        let metas: Vec<Meta> = objects.iter().map(|o| Meta::read(o)).collect();
+        let newest = metas.iter().map(|m| version(&m.pin.resource_version));
+        lane.seen = lane.seen.max(newest.max().unwrap_or(0));
+        let stays = |uid: &String| metas.iter().any(|m| m.pin.uid == *uid && !m.deleting);
+        lane.going.retain(stays);
         lane.settle();
     }
 
@@ -135,6 +150,7 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_write_holds_the_gate_until_the_watch_brings_it_back() {
@@ -165,7 +181,29 @@ mod tests {
         assert_eq!(gate.due_for_listing(Time(10_000)), [Kind::Claim]);
         assert!(gate.due_for_listing(Time(12_000)).is_empty());
         assert_eq!(gate.due_for_listing(Time(20_000)), [Kind::Claim]);
-        gate.listed(Kind::Claim);
+        gate.listed(Kind::Claim, &[], Time(20_000));
+        assert!(gate.behind().is_empty());
+    }
+
+    #[test]
+    fn a_list_that_was_asked_for_before_the_write_does_not_open_the_gate() {
+        let mut gate = Gate::default();
+        gate.wrote(Kind::Pod, "7", Time(5));
+        gate.told_to_go(Kind::Pod, "old", Time(5));
+        let old = json!({"metadata": {"name": "a", "uid": "old", "resourceVersion": "6"}});
+        let old = [Arc::new(old)];
+        gate.listed(Kind::Pod, &old, Time(4));
+        assert_eq!(gate.behind(), [Kind::Pod]);
+        gate.listed(Kind::Pod, &old, Time(6));
+        assert!(gate.behind().is_empty());
+    }
+
+    #[test]
+    fn a_list_that_shows_the_write_opens_the_gate_whenever_it_was_asked_for() {
+        let mut gate = Gate::default();
+        gate.wrote(Kind::Pod, "7", Time(5));
+        let new = json!({"metadata": {"name": "a", "uid": "new", "resourceVersion": "7"}});
+        gate.listed(Kind::Pod, &[Arc::new(new)], Time(4));
         assert!(gate.behind().is_empty());
     }
 

@@ -33,8 +33,9 @@ pub enum Input {
     Applied(Kind, Arc<Value>),
     /// An object is gone, or no longer carries our label. The object as last seen.
     Deleted(Kind, Arc<Value>),
-    /// All objects of a kind that belong to this ensemble, after a list or a re-list.
-    Listed(Kind, Vec<Arc<Value>>),
+    /// All objects of a kind that belong to this ensemble, after a list or a re-list, and when that
+    /// list was asked for: it says nothing of what was written since.
+    Listed(Kind, Vec<Arc<Value>>, Time),
     /// All nodes; None if they cannot be read. Only sent when a node's view changed.
     Nodes(Option<Arc<Nodes>>),
     /// What came of a call.

@@ -3,6 +3,7 @@
 //! One task owns all conductors and tells each what concerns it; calls run beside it, a bounded
 //! number at once, each ensemble in its turn.
 
+mod budgets;
 mod calls;
 mod engine;
 mod events;

@@ -14,12 +14,15 @@ const PER_ENSEMBLE: usize = 16;
 struct Line {
     waiting: VecDeque<(CallId, ApiCall)>,
     running: usize,
+    /// Whether it stands in `turn`.
+    in_turn: bool,
 }
 
 /// Calls that wait for their turn.
 pub struct Queue {
     limit: usize,
     running: usize,
+    waiting: usize,
     lines: BTreeMap<EnsembleKey, Line>,
     turn: VecDeque<EnsembleKey>,
 }
@@ -29,6 +32,7 @@ impl Queue {
         Self {
             limit: limit.max(1),
             running: 0,
+            waiting: 0,
             lines: BTreeMap::new(),
             turn: VecDeque::new(),
         }
@@ -36,7 +40,7 @@ impl Queue {
 
     /// How many calls wait.
     pub fn waiting(&self) -> usize {
-        self.lines.values().map(|l| l.waiting.len()).sum()
+        self.waiting
     }
 
     /// How many calls run.
@@ -47,7 +51,8 @@ impl Queue {
     pub fn push(&mut self, key: &EnsembleKey, id: CallId, call: ApiCall) {
         let line = self.lines.entry(key.clone()).or_default();
         line.waiting.push_back((id, call));
-        if !self.turn.contains(key) {
+        self.waiting += 1;
+        if !std::mem::replace(&mut line.in_turn, true) {
             self.turn.push_back(key.clone());
         }
     }
@@ -65,12 +70,14 @@ impl Queue {
             let next = (line.running < PER_ENSEMBLE)
                 .then(|| line.waiting.pop_front())
                 .flatten();
-            if !line.waiting.is_empty() {
+            line.in_turn = !line.waiting.is_empty();
+            if line.in_turn {
                 self.turn.push_back(key.clone());
             }
             if let Some((id, call)) = next {
                 line.running += 1;
                 self.running += 1;
+                self.waiting -= 1;
                 return Some((key, id, call));
             }
         }
@@ -93,7 +100,9 @@ impl Queue {
     pub fn clear(&mut self) -> Vec<(EnsembleKey, CallId)> {
         self.turn.clear();
         let mut dropped = Vec::new();
+        self.waiting = 0;
         for (key, line) in &mut self.lines {
+            line.in_turn = false;
             dropped.extend(line.waiting.drain(..).map(|(id, _)| (key.clone(), id)));
         }
         dropped

@@ -1,5 +1,6 @@
 //! The main loop: it owns all conductors, tells each what concerns it, and sends what they want.
 
+use crate::budgets::{Audience, Budgets};
 use crate::calls;
 use crate::engine::Asker;
 use crate::events::Announcer;
@@ -25,7 +26,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 pub enum News {
     Applied(Arc<Value>),
     Deleted(Arc<Value>),
-    Listed(Vec<Arc<Value>>),
+    /// All there are, and when they were asked for.
+    Listed(Vec<Arc<Value>>, Time),
 }
 
 /// What the main loop is told.
@@ -52,8 +54,7 @@ pub struct Stage {
     conductors: BTreeMap<EnsembleKey, Conductor>,
     wakes: BTreeMap<EnsembleKey, Time>,
     listed: BTreeSet<Kind>,
-    /// Budgets carry no label of ours, so each namespace's are kept for conductors that come later.
-    budgets: BTreeMap<String, BTreeMap<String, Arc<Value>>>,
+    budgets: Budgets,
     nodes: Option<Nodes>,
     nodes_told: Option<Arc<Nodes>>,
     nodes_unreadable: bool,
@@ -61,7 +62,7 @@ pub struct Stage {
     touched: BTreeSet<EnsembleKey>,
 }
 
-fn now() -> Time {
+pub fn now() -> Time {
     Time(jiff::Timestamp::now().as_millisecond())
 }
 
@@ -109,7 +110,7 @@ impl Stage {
             conductors: BTreeMap::new(),
             wakes: BTreeMap::new(),
             listed: BTreeSet::new(),
-            budgets: BTreeMap::new(),
+            budgets: Budgets::default(),
             nodes: None,
             nodes_told: None,
             nodes_unreadable: false,
@@ -217,11 +218,11 @@ impl Stage {
                     self.tell_one(&key, Input::Deleted(kind, object));
                 }
             }
-            News::Listed(objects) => self.take_list(kind, objects),
+            News::Listed(objects, asked) => self.take_list(kind, objects, asked),
         }
     }
 
-    fn take_list(&mut self, kind: Kind, objects: Vec<Arc<Value>>) {
+    fn take_list(&mut self, kind: Kind, objects: Vec<Arc<Value>>, asked: Time) {
         let mut groups: BTreeMap<EnsembleKey, Vec<Arc<Value>>> = BTreeMap::new();
         for object in objects {
             if let Some(key) = key_of(kind, &object) {
@@ -235,67 +236,52 @@ impl Stage {
         let keys: Vec<EnsembleKey> = self.conductors.keys().cloned().collect();
         for key in keys {
             let objects = groups.remove(&key).unwrap_or_default();
-            self.tell_one(&key, Input::Listed(kind, objects));
+            self.tell_one(&key, Input::Listed(kind, objects, asked));
         }
     }
 
     fn take_budget(&mut self, news: News) {
-        let place = |object: &Value| {
-            (
-                text(object, "/metadata/namespace").to_owned(),
-                text(object, "/metadata/name").to_owned(),
-            )
-        };
-        let namespaces: BTreeSet<String> = match news {
-            News::Applied(object) => {
-                let (namespace, name) = place(&object);
-                self.budgets
-                    .entry(namespace.clone())
-                    .or_default()
-                    .insert(name, object);
-                BTreeSet::from([namespace])
-            }
-            News::Deleted(object) => {
-                let (namespace, name) = place(&object);
-                self.budgets
-                    .entry(namespace.clone())
-                    .or_default()
-                    .remove(&name);
-                BTreeSet::from([namespace])
-            }
-            News::Listed(objects) => {
-                self.budgets.clear();
-                for object in objects {
-                    let (namespace, name) = place(&object);
-                    self.budgets
-                        .entry(namespace)
-                        .or_default()
-                        .insert(name, object);
+        match news {
+            News::Applied(budget) => {
+                let audience = Audience::of(&budget);
+                let before = self.budgets.insert(budget.clone());
+                // It may have selected others before.
+                if let Some(before) = before.filter(|b| Audience::of(b) != audience) {
+                    self.tell_audience(
+                        &Audience::of(&before),
+                        &Input::Deleted(Kind::Budget, before),
+                    );
                 }
-                self.listed.insert(Kind::Budget);
-                self.conductors
-                    .keys()
-                    .map(|(namespace, _)| namespace.clone())
-                    .collect()
+                self.tell_audience(&audience, &Input::Applied(Kind::Budget, budget));
             }
-        };
-        let keys: Vec<EnsembleKey> = self
-            .conductors
-            .keys()
-            .filter(|(ns, _)| namespaces.contains(ns))
-            .cloned()
-            .collect();
-        for key in keys {
-            let input = Input::Listed(Kind::Budget, self.budgets_of(&key.0));
-            self.tell_one(&key, input);
+            News::Deleted(budget) => {
+                self.budgets.remove(&budget);
+                let audience = Audience::of(&budget);
+                self.tell_audience(&audience, &Input::Deleted(Kind::Budget, budget));
+            }
+            News::Listed(budgets, asked) => {
+                self.budgets.replace(budgets);
+                self.listed.insert(Kind::Budget);
+                let keys: Vec<EnsembleKey> = self.conductors.keys().cloned().collect();
+                for key in keys {
+                    let input = Input::Listed(Kind::Budget, self.budgets.of(&key), asked);
+                    self.tell_one(&key, input);
+                }
+            }
         }
     }
 
-    fn budgets_of(&self, namespace: &str) -> Vec<Arc<Value>> {
-        self.budgets
-            .get(namespace)
-            .map(|b| b.values().cloned().collect())
-            .unwrap_or_default()
+    /// Tells those that there are: a budget alone makes no conductor.
+    fn tell_audience(&mut self, audience: &Audience, input: &Input) {
+        let keys: Vec<EnsembleKey> = match audience {
+            Audience::One(key) => vec![key.clone()],
+            Audience::Namespace(_) => self.conductors.keys().cloned().collect(),
+        };
+        for key in keys {
+            if audience.includes(&key) && self.conductors.contains_key(&key) {
+                self.tell_one(&key, input.clone());
+            }
+        }
     }
 
     fn take_node(&mut self, news: News) {
@@ -304,7 +290,7 @@ impl Stage {
         match news {
             News::Applied(object) => drop(nodes.insert(name(&object), NodeView::read(&object))),
             News::Deleted(object) => drop(nodes.remove(&name(&object))),
-            News::Listed(objects) => {
+            News::Listed(objects, _) => {
                 *nodes = objects
                     .iter()
                     .map(|o| (name(o), NodeView::read(o)))
@@ -334,8 +320,8 @@ impl Stage {
                 Kind::Node => {
                     Input::Nodes(self.nodes_told.clone().filter(|_| !self.nodes_unreadable))
                 }
-                Kind::Budget => Input::Listed(kind, self.budgets_of(&key.0)),
-                _ => Input::Listed(kind, Vec::new()),
+                Kind::Budget => Input::Listed(kind, self.budgets.of(key), now()),
+                _ => Input::Listed(kind, Vec::new(), now()),
             };
             self.tell_one(key, input);
         }

@@ -1,6 +1,6 @@
 //! Shared watches: one a kind, selected by our label where that is possible.
 
-use crate::stage::{Message, News};
+use crate::stage::{Message, News, now};
 use crate::{Options, resources};
 use ensemble_api::labels;
 use ensemble_conductor::{Kind, WATCHED};
@@ -13,7 +13,12 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+/// How soon after a list another may follow.
+const BETWEEN_LISTS: Duration = Duration::from_secs(5);
 
 /// All watches, with a way to make each list again.
 pub struct Watches {
@@ -130,22 +135,30 @@ async fn follow(
     loop {
         let mut events = fresh();
         let mut list = Vec::new();
+        let mut asked = now();
+        // A list under way is not broken off for another, or under load none would ever end.
+        let mut listed: Option<Instant> = None;
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = again.notified() => break,
+                () = told_again(&again, listed) => break,
             };
             let news = match event {
                 None => break,
                 Some(Ok(watcher::Event::Init)) => {
                     list.clear();
+                    asked = now();
+                    listed = None;
                     continue;
                 }
                 Some(Ok(watcher::Event::InitApply(object))) => {
                     list.push(object);
                     continue;
                 }
-                Some(Ok(watcher::Event::InitDone)) => News::Listed(std::mem::take(&mut list)),
+                Some(Ok(watcher::Event::InitDone)) => {
+                    listed = Some(Instant::now());
+                    News::Listed(std::mem::take(&mut list), asked)
+                }
                 Some(Ok(watcher::Event::Apply(object))) => News::Applied(object),
                 Some(Ok(watcher::Event::Delete(object))) => News::Deleted(object),
                 Some(Err(error)) => {
@@ -158,6 +171,16 @@ async fn follow(
             }
         }
     }
+}
+
+/// Waits until somebody wants a new list, and until the last is done and some seconds old: all
+/// ensembles share a watch, and each may want one.
+async fn told_again(again: &Notify, listed: Option<Instant>) {
+    let Some(listed) = listed else {
+        return std::future::pending().await;
+    };
+    again.notified().await;
+    tokio::time::sleep_until(listed + BETWEEN_LISTS).await;
 }
 
 /// Nodes that may not be read are something to live with; everything else is tried again.

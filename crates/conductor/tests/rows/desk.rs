@@ -152,7 +152,7 @@ impl Desk {
     pub fn list(&mut self, kind: Kind) {
         let of_kind = self.objects.iter().filter(|((k, _), _)| *k == kind);
         let objects = of_kind.map(|(_, o)| Arc::new(o.clone())).collect();
-        self.tell(Input::Listed(kind, objects));
+        self.tell(Input::Listed(kind, objects, self.now));
     }
 
     /// Stores an object at a new version; no watch tells of it yet.
