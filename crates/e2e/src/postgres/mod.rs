@@ -5,6 +5,7 @@ pub mod bench;
 pub mod film;
 pub mod patroni;
 pub mod sample;
+pub mod secured;
 pub mod upgrade;
 pub mod writer;
 

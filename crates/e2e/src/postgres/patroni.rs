@@ -1,5 +1,6 @@
 //! What Patroni says, asked from inside a member's container: what an administrator would do.
 
+use super::secured::{PASSWORD, USER};
 use super::{LIMIT, NAME, Postgres};
 use anyhow::{Context, Result, bail, ensure};
 use ensemble_testbed::eventually;
@@ -49,9 +50,13 @@ impl Postgres<'_> {
             Value::Null => String::new(),
             body => format!("-d '{body}'"),
         };
-        let script = format!(
-            "curl -sS -m 60 -w '\\n%{{http_code}}' -X {method} {data} http://localhost:8008{path}"
-        );
+        let server = if self.shape.secured {
+            format!("-k -u {USER}:{PASSWORD} https://localhost:8008")
+        } else {
+            "http://localhost:8008".to_owned()
+        };
+        let script =
+            format!("curl -sS -m 60 -w '\\n%{{http_code}}' -X {method} {data} {server}{path}");
         let said = self.shell(member, &script).await?;
         let (body, status) = said.trim_end().rsplit_once('\n').context("no status")?;
         Ok(Answer {

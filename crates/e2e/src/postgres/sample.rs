@@ -1,6 +1,6 @@
 //! The sample of the repository, and a StatefulSet made of the same parts.
 
-use super::{NAME, image};
+use super::{NAME, image, secured};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
@@ -31,6 +31,10 @@ pub struct Shape {
     pub recreate: bool,
     /// A proxy that can lie stands before Patroni's API; only with Ensemble.
     pub proxy: bool,
+    /// Patroni's API wants TLS and a password; only with Ensemble.
+    pub secured: bool,
+    /// Ensemble is told of no Patroni, only of the label that it sets; only with Ensemble.
+    pub labels: bool,
 }
 
 impl Shape {
@@ -42,6 +46,8 @@ impl Shape {
             leader,
             recreate: false,
             proxy: false,
+            secured: false,
+            labels: false,
         }
     }
 
@@ -71,7 +77,13 @@ pub fn stored() -> Result<Vec<Value>> {
 /// The objects for a shape.
 pub fn objects(shape: &Shape) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
-    for object in stored()? {
+    if shape.secured {
+        objects.extend(secured::objects()?);
+    }
+    for mut object in stored()? {
+        if shape.secured && object["kind"] == "ConfigMap" {
+            secured::configure(&mut object);
+        }
         if object["kind"] != "Ensemble" {
             objects.push(object);
         } else if shape.kind == Kind::StatefulSet {
@@ -89,6 +101,14 @@ fn ensemble(mut object: Value, shape: &Shape) -> Value {
     if shape.recreate {
         object["spec"]["rollout"] = json!({"method": "Recreate"});
     }
+    if shape.labels {
+        let labels = json!({"key": "role", "primaryValue": "master"});
+        object["spec"]["engine"] = json!({"container": "postgres", "labels": labels});
+        object["spec"]["rollout"] = json!({"primary": "Restart"});
+    }
+    if shape.secured {
+        secured::secure(&mut object);
+    }
     if shape.proxy {
         object["spec"]["engine"]["patroni"]["port"] = PROXY_PORT.into();
         let pod = &mut object["spec"]["template"]["spec"];
@@ -102,7 +122,7 @@ fn ensemble(mut object: Value, shape: &Shape) -> Value {
     object
 }
 
-fn push(list: &mut Value, item: Value) {
+pub(super) fn push(list: &mut Value, item: Value) {
     if let Some(list) = list.as_array_mut() {
         list.push(item);
     }

@@ -6,6 +6,7 @@ mod nodes;
 mod parameters;
 mod people;
 mod roles;
+mod secured;
 mod upgrade;
 
 use anyhow::{Context, Result};

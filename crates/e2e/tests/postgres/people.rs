@@ -1,9 +1,11 @@
-//! What people ask for: a switchover, and an upgrade that waits for their word.
+//! What people ask for: a switchover, an upgrade that waits for their word, fewer members, roles by a
+//! label alone.
 
 use crate::{nobody_touches, replicas, until_settled, until_waits_for, with};
 use anyhow::{Result, ensure};
-use ensemble_e2e::ensemble::ensemble;
-use ensemble_e2e::postgres::{NAME, Shape, image};
+use ensemble_e2e::ensemble::{ensemble, ready};
+use ensemble_e2e::postgres::film::{Film, Scene};
+use ensemble_e2e::postgres::{LIMIT, NAME, Shape, image};
 use serde_json::json;
 use std::time::Duration;
 
@@ -52,6 +54,62 @@ async fn a_supervised_upgrade_stops_before_the_primary_until_somebody_approves()
         until_settled(postgres).await?;
         ensure!(postgres.leader().await? != leader, "the lead did not move");
         postgres.nothing_lost().await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn scaling_in_takes_the_lead_off_the_member_that_goes_and_out_brings_it_back() -> Result<()> {
+    with("scale-in", Shape::ensemble(2), async |_, postgres| {
+        postgres.start_writing().await?;
+        let before = postgres.lock().await?;
+        let film = Film::begin(postgres.namespace).await?;
+        postgres.change_spec(json!({"replicas": 2})).await?;
+        ready(postgres.namespace, NAME, LIMIT).await?;
+        let scenes = film.scenes();
+        let moved = scenes.iter().position(|s| matches!(s, Scene::Lead(_)));
+        let went = scenes
+            .iter()
+            .position(|s| *s == Scene::Turn("orders-2".into()));
+        ensure!(moved.is_some() && moved < went, "{scenes:?}");
+        let after = postgres.lock().await?;
+        ensure!(after.transitions == before.transitions + 1, "{after:?}");
+        ensure!(
+            postgres.members().await?.len() == 2,
+            "orders-2 is still there"
+        );
+        // On the claim that it left behind.
+        postgres.change_spec(json!({"replicas": 3})).await?;
+        until_settled(postgres).await?;
+        postgres.nothing_lost().await?;
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn with_roles_by_a_label_alone_the_primary_is_restarted_last() -> Result<()> {
+    let shape = Shape {
+        labels: true,
+        ..Shape::ensemble(1)
+    };
+    with("labels", shape, async |_, postgres| {
+        let leader = postgres.leader().await?;
+        let before = postgres.image_ids().await?;
+        let film = Film::begin(postgres.namespace).await?;
+        postgres.set_image(&image("2")).await?;
+        postgres.until_new_image("2", &before).await?;
+        let scenes = film.scenes();
+        let turns = scenes.iter().filter_map(|s| match s {
+            Scene::Turn(name) => Some(name.as_str()),
+            Scene::Lead(_) => None,
+        });
+        let turns: Vec<&str> = turns.collect();
+        ensure!(turns.len() == 3 && turns[2] == leader, "{scenes:?}");
+        let status = until_settled(postgres).await?;
+        let leads = postgres.leader().await?;
+        ensure!(status["lead"]["member"] == leads.as_str(), "{status}");
         Ok(())
     })
     .await
