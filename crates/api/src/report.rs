@@ -193,7 +193,7 @@ impl Report {
                 cut(&mut blocker.message, 512);
                 cut(&mut blocker.observed, 256);
             }
-            cut(&mut step.cause, 128);
+            cut(&mut step.cause, 192);
         }
         self
     }

@@ -249,7 +249,7 @@ fn of_container(old: &Value, new: &Value, init: bool, change: &mut Change) -> Re
     }
     if init && new["restartPolicy"] != "Always" {
         return Err(format!(
-            "init container {name}, which ran already, asks for something else"
+            "init container {name} has run with what it asked for"
         ));
     }
     if changed.iter().any(|r| restarts_for(new, r)) {

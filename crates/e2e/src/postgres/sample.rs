@@ -31,6 +31,8 @@ pub struct Shape {
     pub recreate: bool,
     /// A proxy that can lie stands before Patroni's API; only with Ensemble.
     pub proxy: bool,
+    /// The container restarts when its memory changes; only with Ensemble.
+    pub memory_restarts: bool,
 }
 
 impl Shape {
@@ -42,6 +44,7 @@ impl Shape {
             leader,
             recreate: false,
             proxy: false,
+            memory_restarts: false,
         }
     }
 
@@ -88,6 +91,10 @@ pub fn objects(shape: &Shape) -> Result<Vec<Value>> {
 fn ensemble(mut object: Value, shape: &Shape) -> Value {
     if shape.recreate {
         object["spec"]["rollout"] = json!({"method": "Recreate"});
+    }
+    if shape.memory_restarts {
+        let policy = json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
+        object["spec"]["template"]["spec"]["containers"][0]["resizePolicy"] = policy;
     }
     if shape.proxy {
         object["spec"]["engine"]["patroni"]["port"] = PROXY_PORT.into();
