@@ -76,9 +76,10 @@ struct Turn {
 }
 
 fn why(cause: &str, choice: &method::Choice) -> String {
-    match &choice.surprise {
-        Some(surprise) => format!("{cause}; recreated: {surprise}"),
-        None => cause.to_owned(),
+    match (&choice.surprise, choice.action) {
+        (Some(surprise), _) => format!("{cause}; recreated: {surprise}"),
+        (None, Action::Resize | Action::Relabel) => format!("{cause}; nothing restarts"),
+        (None, _) => cause.to_owned(),
     }
 }
 
