@@ -27,6 +27,9 @@ pub const TOUCHED: &str = "ensemble.dev/touched-by-epoch";
 /// On a pod that was changed in place: the ids of the containers that the change replaces, as
 /// `name=id` with commas. Until all of them are gone, the change is not complete.
 pub const REPLACES: &str = "ensemble.dev/replaces";
+/// On a pod that is being resized: by container, the CPU and memory that it is to have, as JSON. It is
+/// taken away once the kubelet has given them.
+pub const RESIZES: &str = "ensemble.dev/resizes";
 /// On a Service or budget: a digest of what it was made of, to see that it is out of date.
 pub const MADE_OF: &str = "ensemble.dev/made-of";
 /// On a claim that took the place of a born member's: the last group of its uid, written by a person

@@ -129,6 +129,27 @@ reasons! {
         "A node fits, or the template asks for less.",
         "`kubectl describe pod MEMBER` shows the scheduler's count of nodes by cause."
     }
+    ResizeDeferred {
+        stalls: false,
+        "A member's node has no room now for the CPU and memory that it is to have.",
+        "The pod was told to grow, and its kubelet waits until other pods on the node make room. The member serves with what it has; the next one waits.",
+        "Room is made on the node: the kubelet looks again when a pod leaves it, and every three minutes.",
+        "Make room on the node, ask for less, or set `rollout.method: Recreate`: a new pod may find another node."
+    }
+    ResizeFailing {
+        stalls: false,
+        "A member's kubelet tries to change CPU or memory, and fails.",
+        "The kubelet tries again by itself. The member serves with what it has; the next one waits.",
+        "The kubelet succeeds, or the template asks for something else.",
+        "`kubectl describe pod MEMBER` shows the kubelet's words; `rollout.method: Recreate` gives the member a new pod."
+    }
+    ResizeInfeasible {
+        stalls: true,
+        "A member cannot have the CPU and memory that it is to have.",
+        "Its node cannot give them, or the API server refuses, and no node that takes pods is known to be large enough: a new pod would find no place. So the member goes on with what it has, and the next one waits.",
+        "The template asks for less, or a larger node comes; where nodes cannot be looked at, `rollout.method: Recreate` says that one will do.",
+        "Ask for less in `spec.template`, or run `ensemble undo NAME`."
+    }
     Starting {
         stalls: false,
         "A member is starting.",

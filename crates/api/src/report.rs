@@ -89,8 +89,12 @@ pub enum Action {
     Start,
     /// A pod makes way for one of the new revision, on the same claims.
     Recreate,
-    /// Containers get new images in the same pod.
+    /// Containers restart in the same pod, with new images or new resources.
     InPlace,
+    /// CPU and memory change in the same pod, and nothing restarts.
+    Resize,
+    /// Labels and annotations change on the same pod, and nothing restarts.
+    Relabel,
     /// The lead is handed over.
     Switch,
     /// Members follow one leader.
@@ -189,7 +193,7 @@ impl Report {
                 cut(&mut blocker.message, 512);
                 cut(&mut blocker.observed, 256);
             }
-            cut(&mut step.cause, 128);
+            cut(&mut step.cause, 192);
         }
         self
     }

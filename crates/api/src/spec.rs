@@ -202,8 +202,10 @@ impl Default for Rollout {
 /// How a member gets a new template.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RolloutMethod {
-    /// A change of images alone restarts the containers concerned in the same pod, on the same node,
-    /// at the same address; every other change recreates the pod on the same claims.
+    /// A change of images, of CPU and memory, of labels and annotations is made in the same pod, on
+    /// the same node, at the same address. A new image restarts its container; CPU and memory do so
+    /// only where the container's `resizePolicy` asks for it; labels and annotations restart nothing.
+    /// Every other change recreates the pod on the same claims.
     #[default]
     InPlaceIfPossible,
     /// The pod is always recreated, on the same claims.

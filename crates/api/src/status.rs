@@ -247,7 +247,7 @@ pub enum Method {
     Replace,
     /// Evicted and not created again.
     Remove,
-    /// Containers are restarted with new images in the same pod.
+    /// What changed is brought to the same pod: images, CPU and memory, labels, annotations.
     InPlace,
     /// The engine restarts in its container.
     Restart,

@@ -5,7 +5,7 @@
 
 use ensemble_api::labels;
 use ensemble_planner::memory::Kind;
-use ensemble_planner::method;
+use ensemble_planner::method::{self, InPlace};
 use ensemble_planner::safety::How;
 use ensemble_planner::view::{Pinned, RevisionView};
 use ensemble_planner::{Letting, Warrant};
@@ -29,6 +29,8 @@ pub enum Verb {
     MergePatchStatus,
     /// PUT the object as it was read, changed. The body carries uid and resourceVersion.
     Replace,
+    /// PUT the resize subresource of a pod. The body carries uid and resourceVersion.
+    ReplaceResize,
     /// PUT the status subresource. The body carries resourceVersion.
     ReplaceStatus,
     /// DELETE with the body as DeleteOptions, which carry preconditions.
@@ -94,22 +96,29 @@ impl ApiCall {
     }
 
     /// Disrupts a member, by warrant. What happens in the same pod needs the pod as it was just read
-    /// and the revision that it is to get.
+    /// and the revisions that it has and is to get.
     pub(crate) fn disrupt(
         namespace: &str,
         warrant: &Warrant,
         read: Option<&Value>,
-        revision: Option<&RevisionView>,
+        revisions: [Option<&RevisionView>; 2],
     ) -> Option<Self> {
         let pod = warrant.pod();
         let options = delete_options(pod);
         let call = match warrant.how() {
             How::Delete => Self::new(Verb::Delete, Kind::Pod, namespace, &pod.name, options),
             How::InPlace => {
-                let revision = revision?;
-                let name = &revision.meta.pin.name;
-                let body = method::in_place(read?, name, revision.number, &revision.template)?;
-                Self::new(Verb::Replace, Kind::Pod, namespace, &pod.name, body)
+                let [Some(old), Some(new)] = revisions else {
+                    return None;
+                };
+                let name = &new.meta.pin.name;
+                let write =
+                    method::in_place(read?, name, new.number, &old.template, &new.template)?;
+                let (verb, body) = match write {
+                    InPlace::Pod(body) => (Verb::Replace, body),
+                    InPlace::Resize(body) => (Verb::ReplaceResize, body),
+                };
+                Self::new(verb, Kind::Pod, namespace, &pod.name, body)
             }
             // Not a call to the API server.
             How::Restart => return None,

@@ -10,7 +10,7 @@ use crate::outcome;
 use crate::{Input, Kind, Output, Time, WATCHED};
 use ensemble_api::status::{EnsembleStatus, SwitchPhase};
 use ensemble_api::{GROUP, Reason, Report, VERSION, labels};
-use ensemble_planner::memory::{Check, Key, Memory, Taken};
+use ensemble_planner::memory::{Check, Key, Memory, Refused, Taken};
 use ensemble_planner::view::{Meta, PodView};
 use ensemble_planner::{Plan, Snapshot, Write, pace, plan, render, safety};
 use serde_json::{Value, json};
@@ -41,6 +41,7 @@ pub(crate) enum Purpose {
     /// In the same pod.
     Change {
         uid: String,
+        revision: String,
     },
     LetGo {
         uid: String,
@@ -474,7 +475,11 @@ impl Conductor {
 
     fn refused(&mut self, now: Time, key: Key, purpose: Purpose, error: ApiError) {
         let reason = outcome::classify(&error);
-        let gone = error.code == 404;
+        // An API server without that door says 404, too.
+        let no_such_door = error
+            .message
+            .contains("could not find the requested resource");
+        let gone = error.code == 404 && !no_such_door;
         match purpose {
             Purpose::Create if reason == Reason::NameTaken => self.name_taken(now, key),
             Purpose::Patch
@@ -504,10 +509,18 @@ impl Conductor {
                     .checks
                     .insert(revision, Check::Refused(failure));
             }
-            Purpose::Disrupt { uid } | Purpose::Change { uid }
+            Purpose::Disrupt { uid } | Purpose::Change { uid, .. }
                 if gone || reason == Reason::Conflict =>
             {
                 // The pod changed or went since it was read: decide anew.
+                let member = key.1.clone();
+                self.cancel(now, &uid, &member, Reason::Conflict, error.message);
+            }
+            Purpose::Change { uid, revision } if reason == Reason::CreateRefused => {
+                // Not to this pod: the planner decides what to do about it.
+                let message = format!("the API server refuses: {}", error.message);
+                let refused = Refused { revision, message };
+                self.memory().refused.insert(uid.clone(), refused);
                 let member = key.1.clone();
                 self.cancel(now, &uid, &member, Reason::Conflict, error.message);
             }

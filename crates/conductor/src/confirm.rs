@@ -157,18 +157,26 @@ impl Conductor {
         if warrant.how() == How::Restart {
             return self.ask_for_restart(now, &warrant, out);
         }
-        let revision = self.world.snap.revisions.get(warrant.target()).cloned();
         let pod = items
             .iter()
             .find(|p| p.pointer("/metadata/uid").and_then(Value::as_str) == Some(&uid));
+        let revisions = &self.world.snap.revisions;
+        let has = pod.map(|p| PodView::read(p).revision().to_owned());
+        let revisions = [
+            has.and_then(|name| revisions.get(&name)),
+            revisions.get(warrant.target()),
+        ];
         let namespace = &self.world.snap.ensemble.namespace;
-        let call = ApiCall::disrupt(namespace, &warrant, pod.copied(), revision.as_ref());
+        let call = ApiCall::disrupt(namespace, &warrant, pod.copied(), revisions);
         let Some(call) = call else {
             let message = "the revision or the pod is gone".to_owned();
             return self.cancel(now, &uid, &member, Reason::Conflict, message);
         };
         let purpose = if warrant.how() == How::InPlace {
-            Purpose::Change { uid }
+            Purpose::Change {
+                uid,
+                revision: warrant.target().to_owned(),
+            }
         } else {
             Purpose::Disrupt { uid }
         };

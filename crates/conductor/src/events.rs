@@ -2,7 +2,7 @@
 
 use ensemble_api::report::{Action, State};
 use ensemble_api::status::EnsembleStatus;
-use ensemble_api::{Reason, StepState};
+use ensemble_api::{Reason, Step, StepState};
 use std::collections::BTreeSet;
 
 /// Something worth an event on the Ensemble.
@@ -35,10 +35,16 @@ pub fn between(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
             .iter()
             .find(|s| s.member.as_ref() == Some(&intent.member));
         let cause = step.map_or("", |s| s.cause.as_str());
+        // What is done in the same pod has a word of its own for each of its kinds.
+        let in_place = |s: &&Step| matches!(s.action, Action::Resize | Action::Relabel);
+        let done = match step.filter(in_place) {
+            Some(step) => format!("{:?}", step.action),
+            None => format!("{:?}", intent.method),
+        };
         all.push(Happening {
             warning: false,
-            reason: format!("{:?}", intent.method),
-            action: format!("{:?}", intent.method),
+            reason: done.clone(),
+            action: done,
             note: format!("{}: {cause}", intent.member),
             member: Some(intent.member.clone()),
         });

@@ -283,6 +283,7 @@ fn forget_gone_pods(memory: &mut Memory, uids: &BTreeSet<&str>) {
         .sightings
         .retain(|uid, _| uids.contains(uid.as_str()));
     memory.runs.retain(|uid, _| uids.contains(uid.as_str()));
+    memory.refused.retain(|uid, _| uids.contains(uid.as_str()));
     memory.once_ready.retain(|uid| uids.contains(uid.as_str()));
     memory
         .foreign_since

@@ -62,6 +62,7 @@ fn request(call: &ApiCall) -> Result<Request<Vec<u8>>, http::Error> {
         Verb::MergePatch => (Method::PATCH, format!("{object}?{manager}"), MERGE),
         Verb::MergePatchStatus => (Method::PATCH, format!("{object}/status?{manager}"), MERGE),
         Verb::Replace => (Method::PUT, format!("{object}?{manager}"), JSON),
+        Verb::ReplaceResize => (Method::PUT, format!("{object}/resize?{manager}"), JSON),
         Verb::ReplaceStatus => (Method::PUT, format!("{object}/status?{manager}"), JSON),
         Verb::Delete => (Method::DELETE, object, JSON),
         Verb::Evict => (Method::POST, format!("{object}/eviction"), JSON),

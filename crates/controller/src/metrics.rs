@@ -147,6 +147,7 @@ impl Metrics {
             Verb::MergePatch => "patch",
             Verb::MergePatchStatus => "patch-status",
             Verb::Replace => "update",
+            Verb::ReplaceResize => "update-resize",
             Verb::ReplaceStatus => "update-status",
             Verb::Delete => "delete",
             Verb::Evict => "evict",

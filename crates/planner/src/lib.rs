@@ -5,6 +5,7 @@
 //! nothing, why. The only room with rules about losing something is [`safety`].
 
 pub mod cast;
+pub mod change;
 pub mod claims;
 pub mod engine;
 pub mod evidence;
@@ -14,7 +15,9 @@ pub mod method;
 pub mod pace;
 pub mod plan;
 pub mod presence;
+pub mod quantity;
 pub mod render;
+pub mod resize;
 pub mod revision;
 pub mod safety;
 pub mod snapshot;

@@ -63,6 +63,15 @@ pub enum Check {
     Refused(Failure),
 }
 
+/// A change of a pod that the API server refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The revision that it was to bring.
+    pub revision: String,
+    /// The API server's words.
+    pub message: String,
+}
+
 /// One run of a member's engine container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -104,6 +113,8 @@ pub struct Memory {
     pub foreign_since: BTreeMap<String, Time>,
     /// Uids of pods whose stored intent was refused on a fresh view: to be cleared.
     pub cancelled: BTreeSet<String>,
+    /// By pod uid: what the API server refuses to change in it.
+    pub refused: BTreeMap<String, Refused>,
     /// By revision: what the API server says of it.
     pub checks: BTreeMap<String, Check>,
     /// By pod uid: what its member last said of its role.

@@ -88,6 +88,7 @@ pub fn plan(snap: &Snapshot) -> Plan {
     steps::claims::run(&mut draft);
     steps::members::run(&mut draft);
     steps::scale::run(&mut draft);
+    steps::resize::run(&mut draft);
     steps::rollout::run(&mut draft);
     steps::parameters::run(&mut draft);
     steps::upkeep::run(&mut draft);
@@ -395,6 +396,7 @@ pub(crate) fn blocker(snap: &Snapshot, reason: Reason, message: String) -> Block
         | Reason::CrashLooping
         | Reason::ContainerFailing
         | Reason::Stalled
+        | Reason::ResizeInfeasible
         | Reason::Unschedulable => format!("ensemble undo {}", snap.name()),
         Reason::Paused => format!("ensemble resume {}", snap.name()),
         _ => String::new(),

@@ -3,6 +3,8 @@
 //! Read from plain JSON, so that the API server's, the simulator's and a golden file's objects go
 //! the same way, and so that fields newer than our libraries survive where they matter.
 
+use crate::quantity::Quantity;
+use crate::resize::{self, Resize};
 use ensemble_api::{EnsembleRequestSpec, EnsembleSpec, EnsembleStatus, labels};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -271,6 +273,8 @@ pub struct PodView {
     pub containers: Vec<ContainerView>,
     /// The grace period it was told to end within.
     pub grace_seconds: u32,
+    /// What is known of its resize, if it is being resized.
+    pub resize: Option<Resize>,
     /// The name of the revision it was made from.
     revision: String,
 }
@@ -365,6 +369,7 @@ impl PodView {
                 .pointer("/status/startTime")
                 .is_some_and(|v| !v.is_null()),
             containers: containers(pod),
+            resize: resize::read(pod),
             grace_seconds: grace.and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
         }
     }
@@ -382,6 +387,9 @@ impl PodView {
     /// Whether a change that was made in place is not complete: its kubelet has not looked at it, or
     /// a container that it replaces is still the one that runs. The image proves nothing.
     pub fn is_changing(&self) -> bool {
+        if self.resize.as_ref().is_some_and(|r| r.restarting) {
+            return true;
+        }
         let Some(replaces) = self.meta.annotations.get(labels::REPLACES) else {
             return false;
         };
@@ -430,6 +438,10 @@ pub struct NodeView {
     pub out_of_service: bool,
     /// Whether it takes no new pods.
     pub cordoned: bool,
+    /// The CPU that it has for pods, if it says so.
+    pub cpu: Option<Quantity>,
+    /// The memory that it has for pods, if it says so.
+    pub memory: Option<Quantity>,
 }
 
 impl NodeView {
@@ -442,10 +454,16 @@ impl NodeView {
         let out_of_service = list(node, "/spec/taints")
             .any(|t| text(t, "/key") == "node.kubernetes.io/out-of-service");
         let cordoned = node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true);
+        let has = |resource: &str| {
+            let amount = node.pointer("/status/allocatable")?.get(resource)?;
+            Quantity::read(amount)
+        };
         Self {
             ready,
             out_of_service,
             cordoned,
+            cpu: has("cpu"),
+            memory: has("memory"),
         }
     }
 }

@@ -248,6 +248,17 @@ const CASES: &[Case] = &[
             json!([{"claim": "data-orders-1", "uid": "data-1", "consent": "storage.whenScaled"}]);
         world.plan().lettings.is_empty()
     }),
+    ("resize-seen-done", || {
+        let mut world = World::settled(3);
+        world.pod(
+            2,
+            &json!({"metadata": {"annotations": {
+                "ensemble.dev/resizes": r#"{"app":{"requests":{"cpu":"2"}}}"#}}}),
+        );
+        let pod = world.pods.get_mut("orders-2").unwrap();
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "2"}});
+        !written(&world.plan()).contains(&"Patch Pod orders-2".to_owned())
+    }),
     ("proven-down", || {
         let mut world = World::settled(3);
         world.intent(1, "Replace", 7);

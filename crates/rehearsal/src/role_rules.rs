@@ -41,6 +41,16 @@ fn engine_image(pod: &Value) -> &Value {
     &pod["spec"]["containers"][0]["image"]
 }
 
+/// What the engine's container restarts for when it changes.
+fn restarting_resources(pod: &Value) -> Vec<&Value> {
+    let container = &pod["spec"]["containers"][0];
+    let policies = container["resizePolicy"].as_array().into_iter().flatten();
+    let restarting = policies.filter(|p| p["restartPolicy"] == "RestartContainer");
+    let names = restarting.filter_map(|p| p["resourceName"].as_str());
+    let amounts = |name| ["requests", "limits"].map(|part| &container["resources"][part][name]);
+    names.flat_map(amounts).collect()
+}
+
 fn is_member(pod: &Value) -> bool {
     !pod["metadata"]["labels"]["ensemble.dev/group"].is_null()
 }
@@ -86,7 +96,8 @@ impl RoleRules {
         }
         let ending = |o: &Value| !o["metadata"]["deletionTimestamp"].is_null();
         let told = !ending(previous) && (entry.change == Change::Deleted || ending(&entry.object));
-        let changed = engine_image(previous) != engine_image(&entry.object);
+        let changed = engine_image(previous) != engine_image(&entry.object)
+            || restarting_resources(previous) != restarting_resources(&entry.object);
         self.in_place += u32::from(changed && !told);
         if !told && !changed {
             return Ok(());

@@ -2,8 +2,8 @@
 
 use crate::patroni::{self, Patroni};
 use crate::scenario::{
-    Line, Scenario, create, ensemble, half_way, image, patch, ready, replicas, status, user,
-    waits_for,
+    Line, Scenario, create, ensemble, half_way, image, patch, ready, replicas, resources, status,
+    user, waits_for,
 };
 use crate::world::{NAMESPACE, World, container};
 use ensemble_api::Reason;
@@ -91,6 +91,31 @@ pub const ALL: &[Scenario] = &[
                 let mut changed = container("1");
                 changed["args"] = json!(["--verbose"]);
                 patch(w, json!({"template": {"spec": {"containers": [changed]}}}));
+            }),
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-resize",
+        "more CPU in place: nothing restarts and nobody hands over",
+        &[
+            SIZED,
+            SETTLED,
+            Line::Do("cpu 2", |w| resources(w, "2", "1Gi", memory_restarts())),
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-resize-restart",
+        "more memory in place, for which the container restarts, orders-1 leads",
+        &[
+            SIZED,
+            SETTLED,
+            LEAD_1,
+            SETTLED,
+            QUIET,
+            Line::Do("memory 2Gi", |w| {
+                resources(w, "1", "2Gi", memory_restarts())
             }),
             UPDATED,
         ],
@@ -245,6 +270,10 @@ pub const ALL: &[Scenario] = &[
 
 const ASYNC: Line = Line::Do("create", |w| found(w, false, json!({})));
 const SYNC: Line = Line::Do("create, synchronous", |w| found(w, true, json!({})));
+const SIZED: Line = Line::Do("create with cpu 1, memory 1Gi", |w| {
+    found(w, false, json!({}));
+    resources(w, "1", "1Gi", memory_restarts());
+});
 const IMAGE_2: Line = Line::Do("image db:2", |w| image(w, "2"));
 const LEAD_1: Line = Line::Do("somebody moves the lead to orders-1", |w| {
     lead_to(w, "orders-1")
@@ -271,6 +300,14 @@ const UNCORDON: Line = Line::Do("kubectl uncordon", |w| {
         cordon(w, node, false);
     }
 });
+
+/// New memory restarts the container, new CPU does not.
+fn memory_restarts() -> Value {
+    json!([
+        {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+        {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+    ])
+}
 
 /// The user creates an Ensemble of PostgreSQL under Patroni.
 pub fn found(world: &mut World, synchronous: bool, mut spec: Value) {

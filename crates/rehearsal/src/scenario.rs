@@ -216,6 +216,37 @@ pub const EQUALS: &[Scenario] = &[
     },
     Scenario {
         without: &[],
+        name: "resize",
+        about: "more CPU, then another label: nothing restarts",
+        lines: &[
+            CREATE_SIZED,
+            READY,
+            Line::Do("cpu 2", |w| resources(w, "2", "1Gi", json!([]))),
+            READY,
+            Line::Do("another label", |w| {
+                let labels = json!({"app": "orders", "tier": "gold"});
+                patch(w, json!({"template": {"metadata": {"labels": labels}}}));
+            }),
+            READY,
+        ],
+    },
+    Scenario {
+        without: &[],
+        name: "resize-too-much",
+        about: "more CPU than any node has, then corrected",
+        lines: &[
+            CREATE_SIZED,
+            READY,
+            Line::Do("cpu 500", |w| resources(w, "500", "1Gi", json!([]))),
+            Line::Until("ResizeInfeasible", |w| {
+                waits_for(w, Reason::ResizeInfeasible)
+            }),
+            Line::Do("cpu 2", |w| resources(w, "2", "1Gi", json!([]))),
+            READY,
+        ],
+    },
+    Scenario {
+        without: &[],
         name: "suspend",
         about: "suspended with a change under way, then resumed",
         lines: &[
@@ -274,6 +305,10 @@ const CREATE_ALONE: Line = Line::Do("create, without a budget", |w| {
     create(w, json!({"disruption": "Unmanaged"}))
 });
 const CREATE: Line = Line::Do("create", |w| create(w, json!({})));
+const CREATE_SIZED: Line = Line::Do("create with cpu 1, memory 1Gi", |w| {
+    create(w, json!({"rollout": {"method": "InPlaceIfPossible"}}));
+    resources(w, "1", "1Gi", json!([]));
+});
 const IMAGE_2: Line = Line::Do("image db:2", |w| image(w, "2"));
 const READY: Line = Line::Until("all serve at the newest revision", ready);
 
@@ -310,6 +345,18 @@ pub fn image(world: &mut World, tag: &str) {
     patch(
         world,
         json!({"template": {"spec": {"containers": [container(tag)]}}}),
+    );
+}
+
+/// The user changes what the container asks for, and what a change of it does.
+pub fn resources(world: &mut World, cpu: &str, memory: &str, policy: Value) {
+    let mut container = container("1");
+    let amounts = json!({"cpu": cpu, "memory": memory});
+    container["resources"] = json!({"requests": amounts});
+    container["resizePolicy"] = policy;
+    patch(
+        world,
+        json!({"template": {"spec": {"containers": [container]}}}),
     );
 }
 
@@ -454,9 +501,28 @@ fn truly_ready(world: &World, object: &Value) -> bool {
         .filter(|p| !p["metadata"]["labels"]["ensemble.dev/group"].is_null())
         .collect();
     members.len() as u64 == replicas
-        && members
-            .iter()
-            .all(|pod| pod_ready(pod) && pod["spec"]["containers"][0]["image"] == *image)
+        && members.iter().all(|pod| {
+            let image_is = pod["spec"]["containers"][0]["image"] == *image;
+            pod_ready(pod) && image_is && is_labelled(pod, object) && has_resources(pod, object)
+        })
+}
+
+fn is_labelled(pod: &Value, ensemble: &Value) -> bool {
+    let labels = ensemble["spec"]["template"]["metadata"]["labels"].as_object();
+    let mut labels = labels.into_iter().flatten();
+    labels.all(|(key, value)| pod["metadata"]["labels"][key] == *value)
+}
+
+/// Whether the container runs with what is asked for, by its kubelet.
+fn has_resources(pod: &Value, ensemble: &Value) -> bool {
+    let asked = &ensemble["spec"]["template"]["spec"]["containers"][0]["resources"];
+    let given = &pod["status"]["containerStatuses"][0]["resources"];
+    let parts = asked.as_object().into_iter().flatten();
+    let mut amounts = parts.flat_map(|(part, amounts)| {
+        let amounts = amounts.as_object().into_iter().flatten();
+        amounts.map(move |(resource, amount)| (part, resource, amount))
+    });
+    amounts.all(|(part, resource, amount)| given[part][resource] == *amount)
 }
 
 /// Whether a pod is Ready and not ending.

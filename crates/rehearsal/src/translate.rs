@@ -4,7 +4,7 @@ use crate::world::World;
 use ensemble_conductor::{ApiCall, ApiError, Kind, Outcome, Verb};
 use ensemble_planner::mutants;
 use serde_json::Value;
-use simkube::{Body, Propagation, Request, Resource, Response, Status};
+use simkube::{Body, Propagation, Request, Resource, Response, Status, Subresource};
 
 /// Where a kind lives.
 pub fn resource(world: &World, kind: Kind) -> Resource {
@@ -43,6 +43,7 @@ pub fn request(world: &World, call: &ApiCall, client: &str) -> Request {
         Verb::MergePatch => Request::patch(at, namespace, name, body),
         Verb::MergePatchStatus => Request::patch(at, namespace, name, body).status(),
         Verb::Replace => Request::update(at, namespace, name, body),
+        Verb::ReplaceResize => Request::update(at, namespace, name, body).part(Subresource::Resize),
         Verb::ReplaceStatus => Request::update(at, namespace, name, body).status(),
         Verb::Delete => preconditions(Request::delete(at, namespace, name), &body),
         Verb::Evict => preconditions(Request::evict(namespace, name), &body["deleteOptions"]),

@@ -52,6 +52,7 @@ const MUTANTS: &[Mutant] = &[
     calm("unhealthy-is-not-down", "unwell-alone"),
     calm("budget-counts-grants", "roll-alone"),
     calm("ready-is-not-in-sync", "roles-window"),
+    calm("resize-seen-done", "resize"),
 ];
 
 fn faults(mutant: &Mutant, at_call: u32) -> Vec<Fault> {

@@ -51,6 +51,50 @@ async fn a_new_image_reaches_everybody_and_the_old_revision_is_kept_for_undo() -
         .await
 }
 
+/// How often containers were restarted, and the CPU that each has by its kubelet's word.
+async fn restarts_and_cpu(stage: &Stage) -> Result<Vec<(i32, String)>> {
+    let pods = stage.members().await?;
+    let read = |p: &Pod| {
+        let status = p.status.as_ref()?.container_statuses.as_ref()?.first()?;
+        let requests = status.resources.as_ref()?.requests.as_ref()?;
+        Some((status.restart_count, requests.get("cpu")?.0.clone()))
+    };
+    Ok(pods.iter().filter_map(read).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_cpu_and_another_label_reach_the_running_pods_and_nothing_restarts() -> Result<()> {
+    let stage = Stage::new("more_cpu").await?;
+    let _controller = stage.controller("one").await?;
+    let mut orders = stage.orders();
+    orders["spec"]["rollout"]["method"] = "InPlaceIfPossible".into();
+    let template = &mut orders["spec"]["template"];
+    template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "100m"}});
+    template["metadata"]["labels"]["tier"] = "silver".into();
+    stage.create(&orders).await?;
+    stage.ready().await?;
+    let before = stage.uids().await?;
+    let template = &mut orders["spec"]["template"];
+    template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "200m"}});
+    template["metadata"]["labels"] = json!({"team": "shop"});
+    stage
+        .patch(json!({"spec": {"template": {
+            "spec": {"containers": template["spec"]["containers"]},
+            "metadata": {"labels": {"tier": null, "team": "shop"}},
+        }}}))
+        .await?;
+    stage.ready().await?;
+    assert_eq!(stage.uids().await?, before);
+    let expected = (0, "200m".to_owned());
+    assert_eq!(restarts_and_cpu(&stage).await?, vec![expected; 3]);
+    for pod in stage.members().await? {
+        let labels = pod.metadata.labels.unwrap_or_default();
+        let label = |key: &str| labels.get(key).map(String::as_str);
+        assert_eq!((label("tier"), label("team")), (None, Some("shop")));
+    }
+    Ok(())
+}
+
 /// Changes the template, waits for the reason, and sees that nobody was touched; then corrects it.
 async fn refused_before_anyone_is_touched(
     test: &str,

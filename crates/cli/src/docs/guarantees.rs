@@ -144,8 +144,19 @@ pub const ALL: &[Guarantee] = &[
         tests: &[
             "the_primary_hands_over_to_an_updated_replica_and_is_not_touched",
             "an_upgrade_with_the_lead_at_1_changes_leader_once_and_loses_nothing",
+            "one_that_leads_by_now_is_not_sent_what_restarts_it",
         ],
         mutants: &["primary-handed-over", "arrived-at-a-higher-term"],
+    },
+    Guarantee {
+        promise: "New CPU and memory have arrived when the kubelet has given them to the container; the next member waits for that.",
+        predicate: "resize-seen-done",
+        file: "crates/planner/src/resize.rs",
+        tests: &[
+            "a_member_is_updated_once_its_kubelet_gave_it_and_the_note_goes",
+            "more_cpu_restarts_nobody_moves_no_lead_and_the_kernel_has_it",
+        ],
+        mutants: &["resize-seen-done"],
     },
     Guarantee {
         promise: "The lead goes only to a replica that the primary sees stream at its term and, in synchronous mode, to the named standby.",

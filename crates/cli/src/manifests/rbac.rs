@@ -63,6 +63,7 @@ fn member_rules() -> Vec<Value> {
             &and(&["create", "patch", "update", "delete"]),
         ),
         rule("", &["pods/eviction"], &["create"]),
+        rule("", &["pods/resize"], &["update"]),
         rule(
             "",
             &["persistentvolumeclaims"],

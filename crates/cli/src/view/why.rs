@@ -205,6 +205,8 @@ fn verb(action: Action) -> &'static str {
         Action::Start => "start",
         Action::Recreate => "recreate",
         Action::InPlace => "restart in place",
+        Action::Resize => "resize in place",
+        Action::Relabel => "relabel",
         Action::Switch => "hand the lead to",
         Action::Follow => "know who leads",
         Action::Configure => "set parameters",
@@ -220,10 +222,10 @@ fn verb(action: Action) -> &'static str {
 
 /// Whether the verb wants to know whom it is about.
 fn of_members(action: Action) -> bool {
-    use Action::{Create, InPlace, Recreate, Remove, Replace, Restart, Start};
+    use Action::{Create, InPlace, Recreate, Relabel, Remove, Replace, Resize, Restart, Start};
     matches!(
         action,
-        Create | Start | Recreate | Replace | Remove | InPlace | Restart
+        Create | Start | Recreate | Replace | Remove | InPlace | Resize | Relabel | Restart
     )
 }
 

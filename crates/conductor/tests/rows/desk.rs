@@ -58,6 +58,7 @@ pub fn words(call: &ApiCall) -> String {
         Verb::MergePatch => "patch",
         Verb::MergePatchStatus => "answer",
         Verb::Replace => "change",
+        Verb::ReplaceResize => "resize",
         Verb::ReplaceStatus => "status",
         Verb::Delete => "delete",
         Verb::Evict => "evict",

@@ -1,6 +1,6 @@
 //! Disruptions: written down, looked at again, sent for that very pod.
 
-use crate::desk::{Desk, refused, words};
+use crate::desk::{Desk, orders, refused, words};
 use ensemble_conductor::{ApiCall, Input, Kind, Outcome, Verb};
 use serde_json::json;
 
@@ -201,4 +201,115 @@ fn a_pod_that_was_seen_to_go_before_its_eviction_was_answered_is_not_waited_for(
     let creates = |c: &ApiCall| *c.verb() == Verb::Create { dry_run: false };
     let (_, call) = desk.settle_until(creates).unwrap();
     assert_eq!(words(&call), "create Pod orders-2");
+}
+
+/// Three members serve with one CPU each, and are to have two.
+fn growing() -> Desk {
+    let mut ensemble = orders(3);
+    ensemble["spec"]["rollout"]["method"] = "InPlaceIfPossible".into();
+    let sized = |cpu: &str| json!([{"name": "db", "image": "db:1", "resources": {"requests": {"cpu": cpu}}}]);
+    ensemble["spec"]["template"]["spec"]["containers"] = sized("1");
+    let mut desk = Desk::new(ensemble);
+    desk.settle();
+    desk.done.clear();
+    let spec = json!({"spec": {"template": {"spec": {"containers": sized("2")}}}});
+    desk.edit(Kind::Ensemble, "orders", &spec);
+    desk
+}
+
+fn resizes(call: &ApiCall) -> bool {
+    *call.verb() == Verb::ReplaceResize
+}
+
+/// A member's kubelet gives what is asked for.
+fn give(desk: &mut Desk, member: &str) {
+    let statuses = json!([{"name": "db", "state": {"running": {}},
+                           "resources": {"requests": {"cpu": "2"}}}]);
+    desk.edit(
+        Kind::Pod,
+        member,
+        &json!({"status": {"containerStatuses": statuses}}),
+    );
+}
+
+#[test]
+fn a_resize_is_looked_at_again_before_its_note_and_before_its_door() {
+    let mut desk = growing();
+    let (id, call) = desk.settle_until(resizes).unwrap();
+    let done: Vec<_> = desk.done.iter().rev().take(4).rev().collect();
+    assert_eq!(
+        done,
+        [
+            "status Ensemble orders",
+            "list Pod orders",
+            "change Pod orders-2",
+            "list Pod orders",
+        ]
+    );
+    assert_eq!(desk.status().in_flight.len(), 1, "one intent for both");
+    let pod = desk.get(Kind::Pod, "orders-2").unwrap();
+    assert_eq!(call.body()["metadata"]["uid"], pod["metadata"]["uid"]);
+    let version = &pod["metadata"]["resourceVersion"];
+    assert_eq!(call.body()["metadata"]["resourceVersion"], *version);
+    desk.carry_out(id, &call);
+    assert!(
+        desk.settle_until(|c| resizes(c) || *c.verb() == Verb::Replace)
+            .is_none(),
+        "the next waits for the kubelet"
+    );
+    for member in ["orders-2", "orders-1", "orders-0"] {
+        give(&mut desk, member);
+        desk.settle();
+    }
+    assert!(desk.is_ready(), "{:?}", desk.status().plan);
+    assert!(!desk.done.iter().any(|d| d.starts_with("evict")));
+    let noted =
+        |o: &serde_json::Value| !o["metadata"]["annotations"]["ensemble.dev/resizes"].is_null();
+    assert!(!noted(desk.get(Kind::Pod, "orders-2").unwrap()));
+}
+
+#[test]
+fn a_resize_that_the_api_server_refuses_becomes_a_new_pod_and_says_why() {
+    let mut desk = growing();
+    let (id, _) = desk.settle_until(resizes).unwrap();
+    let words = "Pod running on node without support for resize";
+    desk.tell(Input::Done(id, refused(422, "Invalid", words)));
+    let (_, call) = desk.settle_until(|c| evicts(c) || resizes(c)).unwrap();
+    assert_eq!(crate::desk::words(&call), "evict Pod orders-2");
+    let steps = desk.status().plan.steps;
+    assert!(
+        steps.iter().any(|s| s.cause.contains("without support")),
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn a_resize_without_the_right_to_it_evicts_nobody_and_is_named() {
+    let mut desk = growing();
+    let words = "pods \"orders-2\" is forbidden: User \"x\" cannot update resource \"pods/resize\"";
+    for _ in 0..3 {
+        let (id, call) = desk.settle_until(|c| evicts(c) || resizes(c)).unwrap();
+        assert_eq!(crate::desk::words(&call), "resize Pod orders-2");
+        desk.tell(Input::Done(id, refused(403, "Forbidden", words)));
+        let none = desk.settle_until(|c| evicts(c) || resizes(c));
+        if let Some(asked) = none {
+            desk.calls.push_front(asked);
+        } else {
+            let report = desk.status().plan;
+            let (_, blocker) = report.first_blocked().unwrap();
+            assert_eq!(blocker.reason.to_string(), "ApiRefused");
+            desk.after(5_000);
+        }
+    }
+}
+
+#[test]
+fn a_successor_finishes_a_resize_that_was_noted_and_not_sent() {
+    let mut first = growing();
+    first.settle_until(resizes).unwrap();
+    let mut second = first.successor(8);
+    second.settle();
+    second.after(4_000);
+    let (_, call) = second.settle_until(resizes).unwrap();
+    assert_eq!(words(&call), "resize Pod orders-2");
 }

@@ -35,6 +35,8 @@ pub struct Shape {
     pub secured: bool,
     /// Ensemble is told of no Patroni, only of the label that it sets; only with Ensemble.
     pub labels: bool,
+    /// The container restarts when its memory changes; only with Ensemble.
+    pub memory_restarts: bool,
 }
 
 impl Shape {
@@ -48,6 +50,7 @@ impl Shape {
             proxy: false,
             secured: false,
             labels: false,
+            memory_restarts: false,
         }
     }
 
@@ -108,6 +111,10 @@ fn ensemble(mut object: Value, shape: &Shape) -> Value {
     }
     if shape.secured {
         secured::secure(&mut object);
+    }
+    if shape.memory_restarts {
+        let policy = json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);
+        object["spec"]["template"]["spec"]["containers"][0]["resizePolicy"] = policy;
     }
     if shape.proxy {
         object["spec"]["engine"]["patroni"]["port"] = PROXY_PORT.into();

@@ -5,6 +5,7 @@ mod control;
 mod nodes;
 mod parameters;
 mod people;
+mod resize;
 mod roles;
 mod secured;
 mod upgrade;

@@ -17,7 +17,10 @@ pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
         return false;
     };
     match intent.method {
-        Method::InPlace => pod.revision() != intent.target,
+        Method::InPlace => {
+            let unsent = pod.resize.as_ref().is_some_and(|r| !r.sent);
+            pod.revision() != intent.target || unsent
+        }
         Method::Restart => {
             let said = snap.memory.sightings.get(&intent.uid);
             said.is_none_or(|s| s.started.is_empty() || s.started == intent.target)
@@ -94,7 +97,10 @@ fn still_wanted(fresh: &Cast<'_>, intent: &Intent, ordinal: u32) -> Result<(), R
                 .get(&intent.member)
                 .map(|p| p.revision().to_owned());
             let outdated = revision.is_some_and(|r| !Revisions::of(fresh).is_current(&r));
-            outdated || Safety::assess(fresh).former_life(ordinal)
+            // What its kubelet does not give to this pod, the next may have.
+            let pod = fresh.pods.get(&intent.member);
+            let unfit = pod.is_some_and(|p| p.resize.as_ref().is_some_and(|r| !r.done));
+            outdated || unfit || Safety::assess(fresh).former_life(ordinal)
         }
     };
     if wanted && !spec.suspend || crate::mutants::is_off("still-wanted") {

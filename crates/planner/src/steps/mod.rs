@@ -7,6 +7,7 @@ pub mod members;
 pub mod parameters;
 pub mod prepare;
 pub mod requests;
+pub mod resize;
 pub mod roles;
 pub mod rollout;
 pub mod scale;

@@ -2,9 +2,11 @@
 //! that are not Ready; then replicas, the most lagging first; the primary last, once its lead was
 //! handed over. Equals go from the highest ordinal. All within the budget.
 
+use super::resize;
 use crate::method;
 use crate::plan::{Draft, blocker};
 use crate::presence::Presence;
+use crate::resize::{Standing, standing};
 use ensemble_api::report::Action;
 use ensemble_api::spec::{Order, PrimaryTurn};
 use ensemble_api::status::Method;
@@ -40,6 +42,9 @@ pub fn run(draft: &mut Draft<'_>) {
     }
     let mut waiting = false;
     let mut replicas_left = 0;
+    // What restarts nothing costs no budget, and still goes member by member.
+    let most = draft.snap.ensemble.spec.rollout.max_unavailable as usize;
+    let resizing = resize::under_way(draft) >= most;
     for ordinal in outdated {
         let leads = draft.snap.roles().leader() == Some(ordinal);
         let choice = method::choose(draft.snap, ordinal, &draft.revisions.target);
@@ -47,9 +52,11 @@ pub fn run(draft: &mut Draft<'_>) {
             ordinal,
             cause: why(&cause, &choice),
             method: choice.method,
+            action: choice.action,
             replicas_left,
         };
         replicas_left += usize::from(!leads);
+        waiting |= resizing && !draft.snap.presence(ordinal).is_down();
         waiting = if leads && !waiting && disturbs_the_lead(draft, &turn) {
             !primary(draft, &turn)
         } else {
@@ -63,21 +70,16 @@ struct Turn {
     ordinal: u32,
     cause: String,
     method: Method,
+    action: Action,
     /// How many replicas before it are still outdated.
     replicas_left: usize,
 }
 
 fn why(cause: &str, choice: &method::Choice) -> String {
-    match &choice.surprise {
-        Some(surprise) => format!("{cause}; recreated: {surprise}"),
-        None => cause.to_owned(),
-    }
-}
-
-fn action(method: Method) -> Action {
-    match method {
-        Method::InPlace => Action::InPlace,
-        _ => Action::Recreate,
+    match (&choice.surprise, choice.action) {
+        (Some(surprise), _) => format!("{cause}; recreated: {surprise}"),
+        (None, Action::Resize | Action::Relabel) => format!("{cause}; nothing restarts"),
+        (None, _) => cause.to_owned(),
     }
 }
 
@@ -96,7 +98,7 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
         return draft.change(
             turn.ordinal,
             turn.method,
-            action(turn.method),
+            turn.action,
             &cause,
             &draft.revisions.target.clone(),
         );
@@ -108,12 +110,7 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
     let first = snap.ensemble.spec.rollout.order == Order::PrimaryFirst;
     if turn.replicas_left > 0 && !first {
         // Replicas on their way count until they are back.
-        draft.step(
-            action(turn.method),
-            Some(member),
-            &turn.cause,
-            StepState::Idle,
-        );
+        draft.step(turn.action, Some(member), &turn.cause, StepState::Idle);
         return false;
     }
     if asked == PrimaryTurn::Supervised && !is_approved(draft) {
@@ -130,12 +127,7 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
         })
         .collect();
     draft.hand_over_to_best(&turn.cause, "", |o| current.contains(&o));
-    draft.step(
-        action(turn.method),
-        Some(member),
-        &turn.cause,
-        StepState::Idle,
-    );
+    draft.step(turn.action, Some(member), &turn.cause, StepState::Idle);
     false
 }
 
@@ -183,14 +175,16 @@ fn is_outdated(draft: &Draft<'_>, ordinal: u32) -> bool {
     let life = draft.ledger.incarnation(ordinal);
     draft.snap.our_pod(ordinal).is_some_and(|pod| {
         let former = pod.meta.incarnation != Some(life);
-        !pod.meta.deleting && (former || !draft.revisions.is_current(pod.revision()))
+        let unfit =
+            standing(draft.snap, pod) == Standing::Unsent || resize::gets_a_new_pod(draft, pod);
+        !pod.meta.deleting && (former || unfit || !draft.revisions.is_current(pod.revision()))
     })
 }
 
 /// Takes one member's turn; true if those after it have to wait.
 fn one(draft: &mut Draft<'_>, turn: &Turn, waiting: bool) -> bool {
     let member = names::pod(draft.snap.name(), turn.ordinal);
-    let action = action(turn.method);
+    let action = turn.action;
     if waiting {
         draft.step(action, Some(member), &turn.cause, StepState::Idle);
         return true;

@@ -168,7 +168,10 @@ fn counts(draft: &Draft<'_>) -> Counts {
 
 fn is_updated(draft: &Draft<'_>, ordinal: u32) -> bool {
     let pod = draft.snap.our_pod(ordinal);
-    pod.is_some_and(|p| draft.revisions.is_current(p.revision()) && !p.meta.deleting)
+    pod.is_some_and(|p| {
+        let resized = p.resize.as_ref().is_none_or(|r| r.done);
+        draft.revisions.is_current(p.revision()) && resized && !p.meta.deleting
+    })
 }
 
 /// Whether a step only tells of something that holds nobody up.
@@ -216,7 +219,12 @@ fn deadline(draft: &mut Draft<'_>, counts: Counts) {
 fn is_stalled(steps: &[Step]) -> bool {
     let replaced: BTreeSet<&str> = steps
         .iter()
-        .filter(|s| matches!(s.action, Action::Recreate | Action::InPlace))
+        .filter(|s| {
+            matches!(
+                s.action,
+                Action::Recreate | Action::InPlace | Action::Resize
+            )
+        })
         .filter_map(|s| s.member.as_deref())
         .collect();
     let passes = |s: &Step| {

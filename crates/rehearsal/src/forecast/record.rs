@@ -265,7 +265,8 @@ impl Recorder {
 
     /// What is tried over and over is one step.
     fn again(&self, step: &Step) -> Option<usize> {
-        let tries = matches!(step.action, Action::Start | Action::Check | Action::Pull);
+        use Action::{Check, Pull, Resize, Start};
+        let tries = matches!(step.action, Start | Check | Pull | Resize);
         let same = |s: &Stride| s.action == step.action && s.member == step.member;
         self.steps.iter().rposition(same).filter(|_| tries)
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::world::{container, orders};
+use ensemble_api::report::Action;
 use serde_json::json;
 
 fn with_image(tag: &str) -> Value {
@@ -65,6 +66,32 @@ fn a_forecast_from_a_real_state_tells_what_then_happens() {
     assert_eq!(forecast.recreated_pods, 3);
     assert_eq!((forecast.created_pods, forecast.removed_pods), (0, 0));
     assert_eq!(forecast.lowest_tolerance, 0);
+}
+
+#[test]
+fn more_cpu_is_foretold_to_restart_nothing() {
+    let sized = |cpu: &str| {
+        let mut ensemble = with_image("1");
+        ensemble["spec"]["rollout"]["method"] = "InPlaceIfPossible".into();
+        ensemble["spec"]["template"]["spec"]["containers"][0]["resources"] =
+            json!({"requests": {"cpu": cpu}});
+        ensemble
+    };
+    let mut real = Stage::blank("shop", "orders", 3, &["disk".into()]);
+    real.put(&sized("1")).unwrap();
+    real.play(&[]);
+    let forecast = forecast_of(&real.given(), &sized("2"));
+    let expected = [
+        "Check -",
+        "Resize orders-2",
+        "Resize orders-1",
+        "Resize orders-0",
+    ];
+    assert_eq!(words(&forecast), expected);
+    assert_eq!(forecast.end, End::Converged, "{forecast:?}");
+    assert_eq!((forecast.restarts, forecast.recreated_pods), (0, 0));
+    let causes = |s: &Stride| s.action != Action::Resize || s.cause.ends_with("nothing restarts");
+    assert!(forecast.steps.iter().all(causes), "{:?}", forecast.steps);
 }
 
 #[test]

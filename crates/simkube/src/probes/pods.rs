@@ -116,6 +116,27 @@ fn a34(lab: &mut Lab<'_>) {
     }))
     .refused(422, "Invalid")
     .says("Pod QOS Class may not change as a result of resizing");
+    // As a controller writes it: the whole pod, as it was read. Nothing else of it is taken.
+    let mut whole = lab.get(Pods, "x").ok(200).body();
+    whole["metadata"]["labels"] = json!({"app": "other"});
+    whole["metadata"]["annotations"] = json!({"note": "other"});
+    whole["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("300m");
+    whole["spec"]["containers"][0]["resources"]["limits"]["cpu"] = json!("1");
+    let put =
+        |body: &Value| Request::update(Pods, &ns, "x", body.clone()).part(Subresource::Resize);
+    lab.ask(put(&whole))
+        .ok(200)
+        .has("/spec/containers/0/resources/requests/cpu", "300m")
+        .has("/spec/containers/0/resources/limits/cpu", "1")
+        .has("/metadata/generation", 3)
+        .lacks("/metadata/annotations/note");
+    lab.ask(put(&whole)).refused(409, "Conflict");
+    let mut stranger = lab.get(Pods, "x").ok(200).body();
+    stranger["metadata"]["uid"] = json!("aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa");
+    lab.ask(put(&stranger)).refused(409, "Conflict");
+    let mut other = lab.get(Pods, "x").ok(200).body();
+    other["spec"]["containers"][0]["resources"]["requests"]["ephemeral-storage"] = json!("1Gi");
+    lab.ask(put(&other)).refused(422, "Invalid");
 }
 
 fn a35(lab: &mut Lab<'_>) {

@@ -1,0 +1,89 @@
+//! Members that are being resized: what their kubelets say, and the end of it. What is yet to be
+//! asked for, and those that get a new pod instead, are the rollout's.
+
+use crate::memory::Kind;
+use crate::plan::{Draft, blocker};
+use crate::resize::{self, Standing};
+use crate::view::PodView;
+use crate::write::Write;
+use ensemble_api::report::Action;
+use ensemble_api::spec::RolloutMethod;
+use ensemble_api::{Reason, StepState, labels, names};
+use serde_json::{Value, json};
+
+/// Says how far they are, and takes the note off those that are done.
+pub fn run(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    let ordinals: Vec<u32> = snap.pod_ordinals().collect();
+    for ordinal in ordinals {
+        let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.meta.deleting) else {
+            continue;
+        };
+        let Some(resize) = &pod.resize else { continue };
+        if resize.done {
+            forget(draft, pod);
+        } else if draft.revisions.is_current(pod.revision()) {
+            let member = names::pod(snap.name(), ordinal);
+            say(draft, pod, member, &resize.wanted);
+        }
+    }
+}
+
+fn forget(draft: &mut Draft<'_>, pod: &PodView) {
+    draft.write(Write::Patch {
+        kind: Kind::Pod,
+        pin: pod.meta.pin.clone(),
+        body: json!({"metadata": {"annotations": {labels::RESIZES: Value::Null}}}),
+    });
+}
+
+fn say(draft: &mut Draft<'_>, pod: &PodView, member: String, wanted: &str) {
+    let (reason, why) = match resize::standing(draft.snap, pod) {
+        Standing::Settled | Standing::Unsent => return,
+        Standing::Working => {
+            let restarting = pod.resize.as_ref().is_some_and(|r| r.restarting);
+            let action = if restarting {
+                Action::InPlace
+            } else {
+                Action::Resize
+            };
+            return draft.step(action, Some(member), wanted, StepState::Running);
+        }
+        _ if gets_a_new_pod(draft, pod) => return,
+        Standing::Deferred(why) => (Reason::ResizeDeferred, why),
+        Standing::Failing(why) => (Reason::ResizeFailing, why),
+        Standing::Impossible { why, .. } => (Reason::ResizeInfeasible, why),
+    };
+    let message = format!("{member} on {} is to have {wanted}: {why}", pod.node);
+    let mut blocker = blocker(draft.snap, reason, message);
+    blocker.observed = "it serves with what it has".into();
+    draft.block(
+        Action::Resize,
+        Some(member),
+        "the template changed",
+        blocker,
+    );
+}
+
+/// Whether a member whose resize does not come about gets a new pod instead.
+pub fn gets_a_new_pod(draft: &Draft<'_>, pod: &PodView) -> bool {
+    let asked = draft.snap.ensemble.spec.rollout.method == RolloutMethod::Recreate;
+    match resize::standing(draft.snap, pod) {
+        Standing::Settled | Standing::Unsent | Standing::Working => false,
+        Standing::Deferred(_) | Standing::Failing(_) => asked,
+        Standing::Impossible { anew, .. } => asked || anew,
+    }
+}
+
+/// How many current members have not got what was asked for them: the next waits for them.
+pub fn under_way(draft: &Draft<'_>) -> usize {
+    let snap = draft.snap;
+    let pods = snap.pod_ordinals().filter_map(|o| snap.our_pod(o));
+    let current = pods.filter(|p| draft.revisions.is_current(p.revision()) && !p.meta.deleting);
+    current
+        .filter(|pod| match resize::standing(snap, pod) {
+            Standing::Settled | Standing::Unsent => false,
+            _ => !gets_a_new_pod(draft, pod),
+        })
+        .count()
+}
