@@ -175,8 +175,7 @@ fn a_born_member_does_not_start_on_a_claim_that_took_the_place_of_its_own() {
     let plan = another_claim(&mut world).plan();
     assert_eq!(created(&plan), [""; 0]);
     assert_eq!(reasons(&plan), ["ClaimReplaced orders-1"]);
-    let remedy =
-        "kubectl annotate pvc wal-orders-1 --namespace shop ensemble.dev/accepted=fee1";
+    let remedy = "kubectl annotate pvc wal-orders-1 --namespace shop ensemble.dev/accepted=fee1";
     assert!(message(&plan, "ClaimReplaced").contains(remedy));
 }
 
