@@ -102,9 +102,9 @@ pub fn read(pod: &Value) -> Option<Resize> {
         })
     };
     let sent = everywhere(SPECS);
-    let given = everywhere(STATUSES) || crate::mutants::is_off("resize-seen-done");
+    let given = heard && everywhere(STATUSES) && word.is_none() && !is_under_way(pod);
     Some(Resize {
-        done: sent && heard && given && word.is_none() && !is_under_way(pod),
+        done: sent && (given || crate::mutants::is_off("resize-seen-done")),
         sent,
         restarts: restarts(pod, &wanted, SPECS),
         restarting: !restarts(pod, &wanted, STATUSES).is_empty(),

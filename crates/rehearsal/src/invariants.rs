@@ -148,6 +148,7 @@ impl Checker {
             (Resource::PersistentVolumeClaims, _) => claims_by_policy(world, entry),
             (Resource::Pods, Change::Added) => self.on_its_own_claims(world, entry),
             (Resource::Pods, Change::Modified | Change::Deleted) => {
+                one_resize_at_a_time(world, entry)?;
                 self.within_budget(world, entry)
             }
             (r, Change::Modified) if r == world.ensembles => status_is_honest(entry),
@@ -354,6 +355,35 @@ impl Checker {
             _ => {}
         }
     }
+}
+
+/// Whether a pod runs with other resources than its spec says.
+fn is_resizing(pod: &Value) -> bool {
+    let specs = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let statuses = pod["status"]["containerStatuses"].as_array();
+    let statuses = statuses.into_iter().flatten();
+    specs.zip(statuses).any(|(spec, status)| {
+        !status["resources"].is_null() && status["resources"] != spec["resources"]
+    })
+}
+
+/// The next member is resized when the one before has what was asked for.
+fn one_resize_at_a_time(world: &World, entry: &Entry) -> Result<(), Broken> {
+    if entry.origin.subresource != Some(Subresource::Resize) {
+        return Ok(());
+    }
+    let pods = world.cluster.objects(Resource::Pods, &world.namespace);
+    let others = pods
+        .iter()
+        .filter(|p| p["metadata"]["uid"] != entry.object["metadata"]["uid"])
+        .filter(|p| !label(p, "ensemble.dev/group").is_empty() && is_resizing(p));
+    let names: Vec<&str> = others.map(|p| text(p, "/metadata/name")).collect();
+    let budget = ensemble(world).and_then(|e| e["spec"]["rollout"]["maxUnavailable"].as_u64());
+    if names.len() < budget.unwrap_or(1) as usize {
+        return Ok(());
+    }
+    let seen = format!("{} was resized while {names:?} were not done", entry.key);
+    broken("one-resize-at-a-time", seen)
 }
 
 /// Never touch what is not ours.

@@ -152,7 +152,7 @@ async fn another_label_restarts_nobody_and_what_no_node_has_touches_nobody() -> 
         ensure!(postgres.marks().await? == before, "somebody was restarted");
         ensure!(film.scenes().is_empty(), "{:?}", film.scenes());
         let told = postgres.nothing_lost().await?;
-        ensure!(told.iter().all(|t| t.pauses == 0), "{told:?}");
+        ensure!(told.iter().all(|t| t.failed_writes == 0), "{told:?}");
         Ok(())
     })
     .await

@@ -228,6 +228,13 @@ fn check_kept(new: &Value, old: &Value, path: &str, part: &str, errors: &mut Vec
             errors.push(FieldError::forbidden(format!("{path}.{field}"), detail));
         }
     }
+    for resource in object(new, &field).into_iter().flatten().map(|(r, _)| r) {
+        let fixed = !matches!(resource.as_str(), "cpu" | "memory");
+        if fixed && at(old, &field).is_none_or(|o| o.get(resource).is_none()) {
+            let detail = "only cpu and memory resources are mutable";
+            errors.push(FieldError::forbidden(format!("{path}.{field}"), detail));
+        }
+    }
 }
 
 /// The requests of a pod must fit what its node could ever give.
