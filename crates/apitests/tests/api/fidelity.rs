@@ -1,16 +1,20 @@
 //! simkube against the real thing: the same questions, the same answers.
 
 use anyhow::Result;
-use ensemble_apitests::real;
+use ensemble_apitests::real::{self, Real};
 use simkube::{Cluster, fidelity, probes};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// How many calls a random sequence has.
 const STEPS: usize = 200;
 /// How many calls are made if nothing else is said (`make fidelity OPS=100000`).
 const CALLS: usize = 3000;
+/// How many sequences run at once, each in a namespace of its own: at its end a sequence waits for
+/// watches to end, which leaves time for the others.
+const AT_ONCE: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes many minutes: make fidelity"]
 async fn a_real_api_server_answers_every_probe_as_simkube_does() -> Result<()> {
     let differences = real::ask(|real| {
         let mut differences = Vec::new();
@@ -37,26 +41,61 @@ async fn a_real_api_server_answers_every_probe_as_simkube_does() -> Result<()> {
     Ok(())
 }
 
+/// Where sequences begin, how many calls are wanted, and what came of them so far.
+struct Tally {
+    from: u64,
+    wanted: usize,
+    begun: AtomicU64,
+    calls: AtomicUsize,
+    divergences: Mutex<Vec<String>>,
+}
+
+impl Tally {
+    /// Compares one sequence after the other until enough calls were made.
+    fn work(&self, mut real: Real) {
+        while self.calls.load(Relaxed) < self.wanted {
+            let seed = self.from + self.begun.fetch_add(1, Relaxed);
+            let before = real.calls;
+            let found = fidelity::compare(&mut Cluster::new(1), &mut real, seed, STEPS);
+            let calls = self.calls.fetch_add(real.calls - before, Relaxed) + real.calls - before;
+            if let Err(found) = found {
+                let text: String = found.to_string().chars().take(3000).collect();
+                println!("seed {seed}: {text}");
+                let mut all = self.divergences.lock().unwrap();
+                all.push(format!("seed {seed}: {text}"));
+            }
+            if seed % 20 == 0 {
+                let count = self.divergences.lock().unwrap().len();
+                println!("{calls} calls, {count} divergences");
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes many minutes: make fidelity"]
 async fn random_calls_get_the_same_answers_from_both() -> Result<()> {
     let told = |name: &str| std::env::var(name).ok().and_then(|v| v.parse().ok());
-    let wanted: usize = told("ENSEMBLE_FIDELITY_OPS").unwrap_or(CALLS);
-    let from: u64 = told("ENSEMBLE_FIDELITY_SEED").map_or(1, |s: usize| s as u64);
-    let divergences = real::ask(move |real| {
-        let mut divergences = Vec::new();
-        let mut seed = from;
-        while real.calls < wanted {
-            if let Err(found) = fidelity::compare(&mut Cluster::new(1), real, seed, STEPS) {
-                let text: String = found.to_string().chars().take(3000).collect();
-                divergences.push(format!("seed {seed}: {text}"));
+    let tally = Tally {
+        from: told("ENSEMBLE_FIDELITY_SEED").map_or(1, |s: usize| s as u64),
+        wanted: told("ENSEMBLE_FIDELITY_OPS").unwrap_or(CALLS),
+        begun: AtomicU64::new(0),
+        calls: AtomicUsize::new(0),
+        divergences: Mutex::default(),
+    };
+    let tally = real::ask(move |real| {
+        std::thread::scope(|scope| {
+            for _ in 0..AT_ONCE {
+                let another = real.another();
+                scope.spawn(|| tally.work(another));
             }
-            seed += 1;
-        }
-        println!("{} calls, seeds {from} to {}", real.calls, seed - 1);
-        divergences
+        });
+        tally
     })
     .await?;
+    let calls = tally.calls.into_inner();
+    let last = tally.from + tally.begun.into_inner() - 1;
+    println!("{calls} calls, seeds {} to {last}", tally.from);
+    let divergences = tally.divergences.into_inner().unwrap();
     assert!(divergences.is_empty(), "{}", divergences.join("\n"));
     Ok(())
 }
