@@ -99,7 +99,7 @@ impl Real {
     }
 
     /// Creates or replaces a definition, and waits until it counts.
-    fn store(&mut self, name: &str, definition: &Value) -> Result<(), Status> {
+    fn store(&mut self, name: &str, key: &[String; 3], definition: &Value) -> Result<(), Status> {
         let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
         let one = format!("{all}/{name}");
         let (mut code, mut said) = self.send(Method::POST, all, JSON, Some(definition));
@@ -115,7 +115,20 @@ impl Real {
         }
         // Served is not enough: a new schema takes a moment to reach the handlers.
         std::thread::sleep(Duration::from_millis(1500));
-        Ok(())
+        let [group, version, plural] = key;
+        let list = format!("/apis/{group}/{version}/{plural}");
+        let limit = std::time::Instant::now() + PATIENCE;
+        loop {
+            let (code, said) = self.send(Method::GET, &list, JSON, None);
+            // Established, it may still be getting its storage ready.
+            match code {
+                404 | 429 if std::time::Instant::now() < limit => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                200 => return Ok(()),
+                _ => return Err(refusal(code, &said)),
+            }
+        }
     }
 
     fn path(&self, resource: Resource, namespace: &str, name: &str) -> String {
@@ -304,7 +317,7 @@ impl Api for Real {
         let mut definitions = definitions.lock().unwrap_or_else(PoisonError::into_inner);
         let known = definitions.iter().position(|d| d.key == key);
         if known.is_none_or(|n| definitions[n].definition != *definition) {
-            self.store(&text("/metadata/name"), definition)?;
+            self.store(&text("/metadata/name"), &key, definition)?;
         }
         let definition = definition.clone();
         let number = match known {
