@@ -72,7 +72,10 @@ impl Server {
                     set(&mut new, "metadata.namespace", request.namespace.as_str());
                     return Err(other_uid(info, request, &new, sent));
                 }
-                return self.create_object(request, body.clone());
+                // The version that was sent is forgotten, where a POST would be refused for it.
+                let mut body = body.clone();
+                crate::value::take(&mut body, "metadata.resourceVersion");
+                return self.create_object(request, body);
             }
             return Err(Status::not_found(info, &request.name));
         };

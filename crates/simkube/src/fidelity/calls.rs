@@ -172,6 +172,8 @@ impl Stage {
         let edited = |change: Value| {
             let last = recall(resource, name, Pick::Latest);
             let mut body = last.map_or_else(|| whole(call), |o| (*o).clone());
+            // Those of a dry run, sent back, would be a change of their own.
+            crate::value::take(&mut body, "metadata.managedFields");
             crate::api::merge(&mut body, &change);
             body
         };
