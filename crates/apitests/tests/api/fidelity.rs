@@ -137,7 +137,7 @@ impl Tally {
                 let mut all = self.divergences.lock().unwrap();
                 all.push(format!("seed {seed}: {text}"));
             }
-            if seed % 20 == 0 {
+            if seed.is_multiple_of(20) {
                 let count = self.divergences.lock().unwrap().len();
                 println!("{calls} calls, {count} divergences");
             }
