@@ -48,13 +48,14 @@ bench-memory: testbed ## memory of the controller with 500 ensembles and 5,000 p
 	ENSEMBLE_BIN=$(abspath $(TARGET_DIR))/release/ensemble \
 		$(CARGO) run $(LOCKED) --package ensemble-apitests --example memory -- $(BENCH)
 
-# simkube and a real API server, asked the same at random. ENSEMBLE_FIDELITY_SEED says where to begin.
+# simkube and a real API server, asked the same at random, which `make test-api` does for a minute.
+# ENSEMBLE_FIDELITY_SEED says where to begin.
 OPS ?= 3000
 .PHONY: fidelity
 fidelity: testbed ## compare simkube with a real API server over OPS random calls
 	$(TESTBED) build --profile control-plane --version current
 	ENSEMBLE_FIDELITY_OPS=$(OPS) $(CARGO) test $(LOCKED) --package ensemble-apitests --features api \
-		fidelity -- --ignored --nocapture
+		--test api fidelity -- --nocapture --test-threads=1
 
 # The testbed is taken down however the tests end; their verdict is the target's.
 e2e: image image-writer
@@ -64,6 +65,14 @@ e2e: image image-writer
 	$(TESTBED) push $(WRITER_ARCHIVE); \
 	ENSEMBLE_BIN=$(abspath $(TARGET_DIR))/release/ensemble \
 		$(CARGO) test $(LOCKED) --package ensemble-e2e --features e2e --no-fail-fast
+
+# What real kubelets say about pods, for crates/simkube/tests/traces.rs.
+.PHONY: traces
+traces: testbed ## record what real kubelets say, to hold simkube's against it
+	$(CARGO) build $(LOCKED) --package ensemble-e2e --bin record-traces
+	trap '$(TESTBED) down' EXIT; \
+	$(TESTBED) up; \
+	$(TARGET_DIR)/debug/record-traces
 
 # What an upgrade of PostgreSQL costs its clients; see docs/bench-upgrade.md. RUNS=1 for a glimpse.
 RUNS ?= 5

@@ -10,18 +10,28 @@ use simkube::{
     Body, EventType, FieldValidation, List, PatchType, Request, Resource, Response, Status,
     Subresource, Verb, WatchEvent, WatchOptions,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 const JSON: &str = "application/json";
+/// A call that takes longer is answered with 0: a test that says so is better than one that hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A definition that the server has.
+struct Known {
+    /// Group, version and plural.
+    key: [String; 3],
+    /// All of it, as it was last given.
+    definition: Value,
+}
 
 /// A real API server. To be used outside of the runtime's own threads.
 pub struct Real {
     client: Client,
     runtime: Handle,
-    /// Group, version and plural of each definition.
-    definitions: Vec<[String; 3]>,
+    /// Shared by all that ask the same server.
+    definitions: Arc<Mutex<Vec<Known>>>,
     /// How many calls were made.
     pub calls: usize,
 }
@@ -42,7 +52,17 @@ impl Real {
         Self {
             client,
             runtime,
-            definitions: Vec::new(),
+            definitions: Arc::default(),
+            calls: 0,
+        }
+    }
+
+    /// Another who asks the same server at the same time.
+    pub fn another(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            runtime: self.runtime.clone(),
+            definitions: self.definitions.clone(),
             calls: 0,
         }
     }
@@ -56,7 +76,7 @@ impl Real {
     ) -> (u16, String) {
         self.calls += 1;
         let client = self.client.clone();
-        let answer = self.runtime.block_on(async move {
+        let asked = async move {
             let bytes = body.map(Value::to_string).unwrap_or_default().into_bytes();
             let request = http::Request::builder()
                 .method(method)
@@ -68,17 +88,59 @@ impl Real {
             let answer = client.send(request).await.context("send it")?;
             let code = answer.status().as_u16();
             let bytes = answer.into_body().collect_bytes().await?;
-            Ok((code, String::from_utf8_lossy(&bytes).into_owned()))
-        });
-        answer.unwrap_or_else(|error: anyhow::Error| (0, format!("{error:#}")))
+            anyhow::Ok((code, String::from_utf8_lossy(&bytes).into_owned()))
+        };
+        let patient = async { tokio::time::timeout(PATIENCE, asked).await };
+        match self.runtime.block_on(patient) {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => (0, format!("{error:#}")),
+            Err(_) => (0, format!("no answer within {} s", PATIENCE.as_secs())),
+        }
+    }
+
+    /// Creates or replaces a definition, and waits until it counts.
+    fn store(&mut self, name: &str, key: &[String; 3], definition: &Value) -> Result<(), Status> {
+        let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let one = format!("{all}/{name}");
+        let (mut code, mut said) = self.send(Method::POST, all, JSON, Some(definition));
+        if code == 409 {
+            let (_, stored) = self.send(Method::GET, &one, JSON, None);
+            let stored: Value = serde_json::from_str(&stored).unwrap_or_default();
+            let mut newer = definition.clone();
+            newer["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+            (code, said) = self.send(Method::PUT, &one, JSON, Some(&newer));
+        }
+        if code == 0 || code >= 300 {
+            return Err(refusal(code, &said));
+        }
+        // Served is not enough: a new schema takes a moment to reach the handlers.
+        std::thread::sleep(Duration::from_millis(1500));
+        let [group, version, plural] = key;
+        let list = format!("/apis/{group}/{version}/{plural}");
+        let limit = std::time::Instant::now() + PATIENCE;
+        loop {
+            let (code, said) = self.send(Method::GET, &list, JSON, None);
+            // Established, it may still be getting its storage ready.
+            match code {
+                404 | 429 if std::time::Instant::now() < limit => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                200 => return Ok(()),
+                _ => return Err(refusal(code, &said)),
+            }
+        }
     }
 
     fn path(&self, resource: Resource, namespace: &str, name: &str) -> String {
         let [group, version, plural] = match (resource.built_in(), resource) {
             (Some(info), _) => [&info.group, &info.version, &info.plural].map(|s| s.to_string()),
             (None, Resource::Custom(n)) => {
-                let known = self.definitions.get(usize::from(n)).cloned();
-                known.unwrap_or_default()
+                let known = self.definitions.lock();
+                let known = known.unwrap_or_else(PoisonError::into_inner);
+                known
+                    .get(usize::from(n))
+                    .map(|k| k.key.clone())
+                    .unwrap_or_default()
             }
             (None, _) => Default::default(),
         };
@@ -245,31 +307,29 @@ impl Api for Real {
             let found = definition.pointer(path).and_then(Value::as_str);
             found.unwrap_or_default().to_owned()
         };
-        let all = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let one = format!("{all}/{}", text("/metadata/name"));
-        let (mut code, mut said) = self.send(Method::POST, all, JSON, Some(definition));
-        if code == 409 {
-            let (_, stored) = self.send(Method::GET, &one, JSON, None);
-            let stored: Value = serde_json::from_str(&stored).unwrap_or_default();
-            let mut newer = definition.clone();
-            newer["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
-            (code, said) = self.send(Method::PUT, &one, JSON, Some(&newer));
-        }
-        if code == 0 || code >= 300 {
-            return Err(refusal(code, &said));
-        }
-        // Served is not enough: a new schema takes a moment to reach the handlers.
-        std::thread::sleep(Duration::from_millis(1500));
         let key = [
             text("/spec/group"),
             text("/spec/versions/0/name"),
             text("/spec/names/plural"),
         ];
-        let known = self.definitions.iter().position(|d| *d == key);
-        let number = known.unwrap_or_else(|| {
-            self.definitions.push(key);
-            self.definitions.len() - 1
-        });
+        // Held until the definition is served: others who want it wait for that, too.
+        let definitions = self.definitions.clone();
+        let mut definitions = definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = definitions.iter().position(|d| d.key == key);
+        if known.is_none_or(|n| definitions[n].definition != *definition) {
+            self.store(&text("/metadata/name"), &key, definition)?;
+        }
+        let definition = definition.clone();
+        let number = match known {
+            Some(number) => {
+                definitions[number].definition = definition;
+                number
+            }
+            None => {
+                definitions.push(Known { key, definition });
+                definitions.len() - 1
+            }
+        };
         u16::try_from(number)
             .map(Resource::Custom)
             .map_err(|_| refusal(500, "too many definitions"))
@@ -330,7 +390,7 @@ pub async fn ask<T: Send + 'static>(
     questions: impl FnOnce(&mut Real) -> T + Send + 'static,
 ) -> Result<T> {
     let plane = crate::cluster::bare().await?;
-    let client = plane.client().await?;
+    let client = ensemble_testbed::client::that_asks_once(&plane.kubeconfig()).await?;
     let runtime = Handle::current();
     let answer = tokio::task::spawn_blocking(move || questions(&mut Real::new(client, runtime)));
     Ok(answer.await?)

@@ -3,7 +3,7 @@
 use crate::cast::Cast;
 use crate::presence::Presence;
 use crate::snapshot::Snapshot;
-use crate::view::{ContainerState, PodView};
+use crate::view::{ContainerState, ContainerView, PodView};
 use ensemble_api::Reason;
 
 /// What keeps a member from serving.
@@ -91,8 +91,12 @@ fn waiting(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
 pub fn containers(pod: &PodView) -> Option<Trouble> {
     pod.containers.iter().find_map(|c| {
         let name = &pod.meta.pin.name;
-        let ContainerState::Waiting { reason, message } = &c.state else {
-            return None;
+        let (reason, message) = match &c.state {
+            ContainerState::Waiting { reason, message } => (reason, message),
+            ContainerState::Ended { reason, exit_code } if ends_again(c) => {
+                return crash_loop(name, c, Some((reason, *exit_code)));
+            }
+            _ => return None,
         };
         match reason.as_str() {
             "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
@@ -107,15 +111,8 @@ pub fn containers(pod: &PodView) -> Option<Trouble> {
                 )
             }
             "CrashLoopBackOff" => {
-                let end = c.last_exit.as_ref();
-                let end = end.map_or(String::new(), |(why, code)| {
-                    format!(" ({why}, exit code {code})")
-                });
-                let runs = c.restarts + 1;
-                trouble(
-                    Reason::CrashLooping,
-                    format!("{name}: container {} ended {runs} times{end}", c.name),
-                )
+                let end = c.last_exit.as_ref().map(|(why, code)| (why, *code));
+                crash_loop(name, c, end)
             }
             "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => trouble(
                 Reason::ContainerFailing,
@@ -128,6 +125,32 @@ pub fn containers(pod: &PodView) -> Option<Trouble> {
             _ => None,
         }
     })
+}
+
+/// Between two runs a kubelet shows how the last one ended, and only at the end of that time, for a
+/// moment, that it waited. A container that ended once is started again at once.
+fn ends_again(container: &ContainerView) -> bool {
+    let ended =
+        matches!(container.state, ContainerState::Ended { exit_code, .. } if exit_code != 0);
+    container.restarts > 0 && (ended || !container.init)
+}
+
+fn crash_loop(
+    name: &str,
+    container: &ContainerView,
+    end: Option<(&String, i64)>,
+) -> Option<Trouble> {
+    let end = end.map_or(String::new(), |(why, code)| {
+        format!(" ({why}, exit code {code})")
+    });
+    let runs = container.restarts + 1;
+    trouble(
+        Reason::CrashLooping,
+        format!(
+            "{name}: container {} ended {runs} times{end}",
+            container.name
+        ),
+    )
 }
 
 fn first_line(message: &str) -> &str {

@@ -222,7 +222,10 @@ pub enum ContainerState {
 pub struct ContainerView {
     /// Its name.
     pub name: String,
-    /// Its image, by the spec's or the kubelet's word.
+    /// Whether it runs before the others, to an end.
+    pub init: bool,
+    /// Its image by the spec. A kubelet goes on naming the one that ran, while the new one cannot be
+    /// had.
     pub image: String,
     /// Which run it is: the runtime's id of it, empty before it first ran.
     pub id: String,
@@ -298,13 +301,22 @@ fn container_state(status: &Value) -> ContainerState {
     }
 }
 
+fn spec_image(pod: &Value, specs: &str, status: &Value) -> String {
+    let own = list(pod, specs).find(|c| c.get("name") == status.get("name"));
+    text(own.unwrap_or(status), "/image")
+}
+
 fn containers(pod: &Value) -> Vec<ContainerView> {
-    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
-    let statuses = lists.iter().flat_map(|path| list(pod, path));
-    statuses
-        .map(|status| ContainerView {
+    let inits = list(pod, "/status/initContainerStatuses")
+        .map(|status| ("/spec/initContainers", true, status));
+    let mains =
+        list(pod, "/status/containerStatuses").map(|status| ("/spec/containers", false, status));
+    inits
+        .chain(mains)
+        .map(|(specs, init, status)| ContainerView {
             name: text(status, "/name"),
-            image: text(status, "/image"),
+            init,
+            image: spec_image(pod, specs, status),
             id: text(status, "/containerID"),
             image_id: text(status, "/imageID"),
             state: container_state(status),

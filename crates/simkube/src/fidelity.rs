@@ -16,6 +16,7 @@ use crate::probes::{Api, Normaliser};
 use crate::request::{Request, Response};
 use crate::resource::Resource;
 use crate::status::Status;
+use crate::value::Object;
 use crate::watch::WatchOptions;
 
 use calls::{Call, Pick, Stage};
@@ -52,8 +53,8 @@ impl fmt::Display for Divergence {
 struct Side<'a> {
     api: &'a mut dyn Api,
     normaliser: Normaliser,
-    /// uid and version of every object, in the order in which answers showed them.
-    seen: BTreeMap<(Resource, String), Vec<(String, String)>>,
+    /// Every object, in the order in which answers showed it.
+    seen: BTreeMap<(Resource, String), Vec<Object>>,
     start: u64,
 }
 
@@ -92,15 +93,19 @@ pub fn compare(
         }
     }
     for resource in stage.resources() {
-        let (a, b) = (
-            left.events(&stage, resource),
-            right.events(&stage, resource),
-        );
-        if a != b {
-            return Err(diverge(steps, &format!("events of {resource:?}"), a, b));
+        let all = |side: &mut Side<'_>| side.events(&stage, resource);
+        let (a, b) = (all(&mut left), all(&mut right));
+        if let Some(at) = first_difference(&a, &b) {
+            let shown = |events: &[String]| events.get(at).cloned().unwrap_or("none".to_owned());
+            let question = format!("event {at} of {resource:?}");
+            return Err(diverge(steps, &question, shown(&a), shown(&b)));
         }
     }
     Ok(())
+}
+
+fn first_difference(a: &[String], b: &[String]) -> Option<usize> {
+    (0..a.len().max(b.len())).find(|i| a.get(*i) != b.get(*i))
 }
 
 fn diverge(step: usize, question: &str, left: String, right: String) -> Box<Divergence> {
@@ -123,15 +128,18 @@ impl<'a> Side<'a> {
     }
 
     fn prepare(&mut self, seed: u64) -> Option<Resource> {
+        // First, for a watch cannot begin before its resource was served.
+        let widgets = self
+            .api
+            .register_crd(&crate::probes::widget_definition())
+            .ok()?;
         let body = serde_json::json!({"metadata": {"name": format!("fidelity-{seed}")}});
         let created = self
             .api
             .call(&Request::create(Resource::Namespaces, "", body))
             .ok()?;
         self.start = created.as_object().map_or(0, |o| crate::value::revision(o));
-        self.api
-            .register_crd(&crate::probes::widget_definition())
-            .ok()
+        Some(widgets)
     }
 
     fn make(&mut self, stage: &Stage, call: &Call) -> String {
@@ -143,8 +151,8 @@ impl<'a> Side<'a> {
         self.line(&answer)
     }
 
-    /// A version or uid seen before, on this side.
-    fn recall(&self, resource: Resource, name: &str, pick: Pick) -> Option<(String, String)> {
+    /// An object as it was seen before, on this side.
+    fn recall(&self, resource: Resource, name: &str, pick: Pick) -> Option<Object> {
         let history = self.seen.get(&(resource, name.to_owned()))?;
         match pick {
             Pick::Nothing => None,
@@ -158,20 +166,20 @@ impl<'a> Side<'a> {
         let Some(object) = response.as_object() else {
             return;
         };
-        let uid = crate::value::uid(object).to_owned();
-        let version = crate::value::text_or_empty(object, "metadata.resourceVersion").to_owned();
+        let version = crate::value::text_or_empty(object, "metadata.resourceVersion");
         let name = if name.is_empty() {
             crate::value::name(object)
         } else {
             name
         };
-        if uid.is_empty() || version.is_empty() {
+        // A Scale is no object of its own: what can be sent back is the object.
+        if crate::value::uid(object).is_empty() || version.is_empty() || is_scale(object) {
             return;
         }
         self.seen
             .entry((resource, name.to_owned()))
             .or_default()
-            .push((uid, version));
+            .push(object.clone());
     }
 
     fn line(&mut self, answer: &Result<Response, Status>) -> String {
@@ -188,26 +196,27 @@ impl<'a> Side<'a> {
         }
     }
 
-    fn events(&mut self, stage: &Stage, resource: Resource) -> String {
+    fn events(&mut self, stage: &Stage, resource: Resource) -> Vec<String> {
         let options = WatchOptions {
             namespace: stage.namespace.clone(),
             resource_version: Some(self.start),
             ..WatchOptions::default()
         };
         match self.api.watch(resource, &options) {
-            Ok(events) => {
-                let lines: Vec<String> = events
-                    .iter()
-                    .map(|e| {
-                        let body = without_noise((*e.object).clone());
-                        format!("{:?} {}", e.kind, self.normaliser.value(&body))
-                    })
-                    .collect();
-                lines.join("\n")
-            }
-            Err(status) => status.to_string(),
+            Ok(events) => events
+                .iter()
+                .map(|e| {
+                    let body = without_noise((*e.object).clone());
+                    format!("{:?} {}", e.kind, self.normaliser.value(&body))
+                })
+                .collect(),
+            Err(status) => vec![status.to_string()],
         }
     }
+}
+
+fn is_scale(object: &Value) -> bool {
+    object.get("kind").is_some_and(|kind| kind == "Scale")
 }
 
 /// Items of lists say their kind in memory and not on the wire.

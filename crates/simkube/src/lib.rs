@@ -59,6 +59,7 @@ mod selector;
 mod status;
 mod store;
 mod time;
+pub mod trace;
 mod value;
 mod watch;
 mod workload;

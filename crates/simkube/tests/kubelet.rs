@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use serde_json::json;
-use simkube::config::Behaviour;
+use simkube::config::{Behaviour, Pull};
 use simkube::{Request, Resource};
 
 #[test]
@@ -162,12 +162,47 @@ fn a_crashing_container_waits_longer_after_every_crash() {
         }
     }
     let gaps: Vec<u64> = starts.windows(2).map(|w| w[1].since_ms(w[0])).collect();
-    assert_eq!(gaps, [500, 10_500, 20_500, 40_500]);
+    // Half a second of run, and a moment until the kubelet looks and starts it.
+    assert_eq!(gaps, [1500, 10_600, 20_600, 40_600]);
     let pod = get_pod(&cluster, "web-0");
     assert_eq!(pod["status"]["phase"], "Running");
     let status = &pod["status"]["containerStatuses"][0];
-    assert_eq!(status["state"]["waiting"]["reason"], "CrashLoopBackOff");
+    // That it waits is said for a moment at the end, and its end until then.
+    assert_eq!(status["state"]["terminated"]["exitCode"], 1);
     assert_eq!(status["lastState"]["terminated"]["exitCode"], 1);
+    let waits = |c: &simkube::Cluster| {
+        let pod = get_pod(c, "web-0");
+        pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    };
+    assert!(cluster.advance_until(100_000, waits));
+}
+
+#[test]
+fn a_container_whose_new_image_takes_long_is_said_to_run_until_its_probe_has_failed() {
+    let mut cluster = cluster();
+    let slow = Behaviour {
+        pull: Pull::Ok { after_ms: 60_000 },
+        ..Behaviour::default()
+    };
+    cluster.config_mut().images.set("web:2", slow);
+    let mut probed = pod("web-0");
+    probed["spec"]["containers"][0]["readinessProbe"] =
+        json!({"tcpSocket": {"port": 80}, "periodSeconds": 2, "failureThreshold": 3});
+    let before = ready_pod(&mut cluster, probed);
+    let mut container = before["spec"]["containers"][0].clone();
+    container["image"] = json!("web:2");
+    let change = json!({"spec": {"containers": [container]}});
+    patch_pod(&mut cluster, "web-0", change);
+    cluster.advance_ms(4000);
+    assert!(cluster.running_processes().is_empty());
+    assert!(is_ready(&cluster, "web-0"));
+    cluster.advance_ms(4000);
+    assert!(!is_ready(&cluster, "web-0"));
+    let pod = get_pod(&cluster, "web-0");
+    let status = &pod["status"]["containerStatuses"][0];
+    assert!(status["state"]["running"].is_object());
+    assert_eq!(status["image"], "web:1");
+    assert!(cluster.advance_until(60_000, |c| is_ready(c, "web-0")));
 }
 
 #[test]

@@ -13,12 +13,27 @@ use crate::wait::eventually;
 
 /// A client from a kubeconfig file.
 pub async fn from_kubeconfig(path: &Path) -> Result<Client> {
+    client(config(path).await?)
+}
+
+/// A client that asks once. By default a client asks again for minutes when the answer is 429, which
+/// is what a refused eviction is told.
+pub async fn that_asks_once(path: &Path) -> Result<Client> {
+    let mut config = config(path).await?;
+    config.default_retry = false;
+    client(config)
+}
+
+fn client(config: Config) -> Result<Client> {
+    Client::try_from(config).context("failed to make a Kubernetes client")
+}
+
+async fn config(path: &Path) -> Result<Config> {
     let file = Kubeconfig::read_from(path)
         .with_context(|| format!("failed to read {}", path.display()))?;
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
-        .with_context(|| format!("{} is no usable kubeconfig", path.display()))?;
-    Client::try_from(config).context("failed to make a Kubernetes client")
+        .with_context(|| format!("{} is no usable kubeconfig", path.display()))
 }
 
 /// Whether an API server says that it is ready.

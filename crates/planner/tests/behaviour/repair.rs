@@ -90,12 +90,15 @@ type Trouble = (&'static str, fn(&mut World));
 
 #[test]
 fn a_member_at_the_newest_revision_that_is_in_trouble_is_left_alone() {
-    let trouble: [Trouble; 5] = [
+    let trouble: [Trouble; 6] = [
         ("NotReady", |w| {
             w.unhealthy(1, 0);
         }),
         ("CrashLooping", |w| {
             w.waiting(1, "CrashLoopBackOff");
+        }),
+        ("CrashLooping", |w| {
+            w.ended_again(1, 2);
         }),
         ("ImagePullFailing", |w| {
             w.waiting(1, "ImagePullBackOff");
@@ -115,6 +118,37 @@ fn a_member_at_the_newest_revision_that_is_in_trouble_is_left_alone() {
         assert_eq!(written(&plan), [""; 0], "{reason}");
         assert_eq!(reasons(&plan), [format!("{reason} orders-1")]);
     }
+}
+
+#[test]
+fn a_container_that_ended_once_is_not_said_to_crash_again_and_again() {
+    let mut world = World::settled(3);
+    world.ended_again(1, 0);
+    let found = reasons(&world.plan());
+    assert!(
+        !found.contains(&"CrashLooping orders-1".to_owned()),
+        "{found:?}"
+    );
+    world.ended_again(1, 1);
+    let crash = message(&world.plan(), "CrashLooping");
+    assert_eq!(
+        crash,
+        "orders-1: container app ended 2 times (Error, exit code 3)"
+    );
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_named_also_when_the_kubelet_names_the_one_before() {
+    let mut world = World::settled(3);
+    world.waiting(1, "ErrImagePull").pod(
+        1,
+        &json!({"status": {"containerStatuses": [{
+            "name": "app", "image": "orders:older", "restartCount": 0,
+            "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}},
+        }]}}),
+    );
+    let pull = message(&world.plan(), "ImagePullFailing");
+    assert!(!pull.contains("orders:older"), "{pull}");
 }
 
 #[test]

@@ -376,6 +376,16 @@ impl World {
         self
     }
 
+    /// Its container has ended once more, as a kubelet shows it until the next start.
+    pub fn ended_again(&mut self, ordinal: u32, restarts: i64) -> &mut Self {
+        self.waiting(ordinal, "");
+        let pod = self.pods.get_mut(&format!("orders-{ordinal}")).unwrap();
+        let status = &mut pod["status"]["containerStatuses"][0];
+        status["restartCount"] = restarts.into();
+        status["state"] = json!({"terminated": {"reason": "Error", "exitCode": 3}});
+        self
+    }
+
     pub fn unscheduled(&mut self, ordinal: u32, why: &str) -> &mut Self {
         self.not_ready(ordinal, NOW);
         let pod = self.pods.get_mut(&format!("orders-{ordinal}")).unwrap();

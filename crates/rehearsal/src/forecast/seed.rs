@@ -256,6 +256,11 @@ fn behaviour(container: &Value) -> Option<Behaviour> {
             Some(Behaviour::crashing(1))
         }
         _ if container["ready"] == true => None,
+        // So a kubelet shows a container that crashes again and again, nearly all the time.
+        _ if container["state"]["terminated"].is_object() => {
+            let again = container["restartCount"].as_i64() > Some(0);
+            again.then(|| Behaviour::crashing(1))
+        }
         _ if container["state"]["running"].is_object() => Some(Behaviour::never_ready()),
         _ => None,
     }

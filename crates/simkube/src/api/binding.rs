@@ -30,7 +30,7 @@ impl Server {
             return Err(Status::invalid(&info, &request.name, &[error]));
         }
         let old = self.existing(Resource::Pods, &request.namespace, &request.name)?;
-        check(&info, &old, binding)?;
+        check(&info, request, &old, binding)?;
         let mut new = (*old).clone();
         set(&mut new, "spec.nodeName", node);
         take(&mut new, "status.nominatedNodeName");
@@ -56,7 +56,7 @@ impl Server {
     }
 }
 
-fn check(info: &Info, pod: &Value, binding: &Value) -> Result<(), Status> {
+fn check(info: &Info, request: &Request, pod: &Value, binding: &Value) -> Result<(), Status> {
     let pod_name = name(pod);
     let refuse = |why: String| {
         let mut refusal = Status::conflict(info, pod_name, &why);
@@ -72,7 +72,7 @@ fn check(info: &Info, pod: &Value, binding: &Value) -> Result<(), Status> {
     if let Some(wanted) = sent("metadata.uid")
         && wanted != uid(pod)
     {
-        return Err(super::update::other_uid(info, Resource::Pods, pod, wanted));
+        return Err(super::update::other_uid(info, request, pod, wanted));
     }
     if let Some(wanted) = sent("metadata.resourceVersion")
         && Some(wanted) != text(pod, "metadata.resourceVersion")

@@ -128,7 +128,7 @@ impl Server {
 fn forgotten_version(info: &Info, request: &Request, old: &Value) -> Status {
     let why = super::update::storage_error(
         info,
-        request.resource,
+        request,
         old,
         &format!(
             "ResourceVersion in precondition: , ResourceVersion in object meta: {}",

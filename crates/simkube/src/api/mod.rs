@@ -11,6 +11,7 @@ mod patch;
 mod scale;
 mod update;
 
+pub(crate) use patch::merge;
 pub(crate) use scale::scale_of;
 
 use std::sync::Arc;

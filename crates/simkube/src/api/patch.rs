@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::value::as_map;
 
 /// Applies a JSON merge patch: maps merge, null removes, everything else replaces.
-pub(super) fn merge(target: &mut Value, patch: &Value) {
+pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return;

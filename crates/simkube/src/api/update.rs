@@ -70,9 +70,12 @@ impl Server {
                 if let Some(sent) = text(body, "metadata.uid").filter(|u| !u.is_empty()) {
                     crate::value::take(&mut new, "metadata.uid");
                     set(&mut new, "metadata.namespace", request.namespace.as_str());
-                    return Err(other_uid(info, request.resource, &new, sent));
+                    return Err(other_uid(info, request, &new, sent));
                 }
-                return self.create_object(request, body.clone());
+                // The version that was sent is forgotten, where a POST would be refused for it.
+                let mut body = body.clone();
+                crate::value::take(&mut body, "metadata.resourceVersion");
+                return self.create_object(request, body);
             }
             return Err(Status::not_found(info, &request.name));
         };
@@ -246,14 +249,14 @@ fn check_url(request: &Request, body: &Value) -> Result<(), Status> {
 fn check_identity(info: &Info, request: &Request, old: &Value, new: &Value) -> Result<(), Status> {
     match text(new, "metadata.uid") {
         Some(sent) if !sent.is_empty() && sent != uid(old) => {
-            Err(other_uid(info, request.resource, old, sent))
+            Err(other_uid(info, request, old, sent))
         }
         _ => Ok(()),
     }
 }
 
 /// The refusal of a write that means another object of the same name.
-pub(super) fn other_uid(info: &Info, resource: Resource, object: &Value, sent: &str) -> Status {
+pub(super) fn other_uid(info: &Info, request: &Request, object: &Value, sent: &str) -> Status {
     let what = format!(
         "UID in precondition: {sent}, UID in object meta: {}",
         uid(object)
@@ -261,19 +264,26 @@ pub(super) fn other_uid(info: &Info, resource: Resource, object: &Value, sent: &
     Status::conflict(
         info,
         name(object),
-        &storage_error(info, resource, object, &what),
+        &storage_error(info, request, object, &what),
     )
 }
 
 /// What the store says about a precondition that failed at the last moment.
-pub(super) fn storage_error(info: &Info, resource: Resource, object: &Value, what: &str) -> String {
-    let path = match resource.built_in() {
+pub(super) fn storage_error(info: &Info, request: &Request, object: &Value, what: &str) -> String {
+    // A dry run looks without the store, which would have said where all keys begin.
+    let root = if request.params.dry_run {
+        ""
+    } else {
+        "/registry"
+    };
+    let path = match request.resource.built_in() {
+        Some(_) if request.resource == Resource::Services => "services/specs".to_owned(),
         Some(_) => info.plural.to_string(),
         None => format!("{}/{}", info.group, info.plural),
     };
     let key = key(namespace(object), name(object));
     format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{path}/{key}, ResourceVersion: 0, \
+        "StorageError: invalid object, Code: 4, Key: {root}/{path}/{key}, ResourceVersion: 0, \
          AdditionalErrorMsg: Precondition failed: {what}"
     )
 }

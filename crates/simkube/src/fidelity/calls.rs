@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::ids::Ids;
 use crate::request::{Propagation, Request, Subresource};
 use crate::resource::Resource;
+use crate::value::{Object, text_or_empty, uid};
 
 /// Which of the versions and uids seen so far is sent along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,21 @@ enum Kind {
     Claim,
     Budget,
     Lease,
+    Service,
+    Revision,
     Widget,
 }
+
+const KINDS: [Kind; 8] = [
+    Kind::Config,
+    Kind::Pod,
+    Kind::Claim,
+    Kind::Budget,
+    Kind::Lease,
+    Kind::Service,
+    Kind::Revision,
+    Kind::Widget,
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
@@ -30,8 +44,12 @@ enum Action {
     List,
     Create,
     Put,
+    /// PUT of an object as it was last seen, with a change.
+    Edit,
     Patch,
     Status,
+    /// PUT of the status of an object as it was last seen.
+    EditStatus,
     Scale,
     Delete,
     Evict,
@@ -63,29 +81,38 @@ pub(super) struct Stage {
 impl Call {
     pub fn random(ids: &mut Ids) -> Call {
         let mut roll = |n: u64| ids.random() % n;
-        let kind = match roll(12) {
-            0 | 1 => Kind::Config,
-            2..=4 => Kind::Pod,
-            5 => Kind::Claim,
-            6 | 7 => Kind::Budget,
-            8 => Kind::Lease,
+        let kind = match roll(16) {
+            0 => Kind::Config,
+            1..=5 => Kind::Pod,
+            6 | 7 => Kind::Claim,
+            8 | 9 => Kind::Budget,
+            10 => Kind::Lease,
+            11 => Kind::Service,
+            12 => Kind::Revision,
             _ => Kind::Widget,
         };
-        let action = match roll(20) {
+        let action = match roll(24) {
             0 => Action::Get,
             1 => Action::List,
             2..=5 => Action::Create,
-            6..=8 => Action::Put,
-            9..=12 => Action::Patch,
-            13 | 14 => Action::Status,
-            15 => Action::Scale,
-            16 => Action::Evict,
-            17 => Action::Bind,
+            6 | 7 => Action::Put,
+            8..=10 => Action::Edit,
+            11..=14 => Action::Patch,
+            15 | 16 => Action::Status,
+            17 => Action::EditStatus,
+            18 => Action::Scale,
+            19 => Action::Evict,
+            20 => Action::Bind,
             _ => Action::Delete,
         };
         // These are verbs of pods, whatever kind was drawn.
         let pods_only = matches!(action, Action::Evict | Action::Bind);
         let kind = if pods_only { Kind::Pod } else { kind };
+        // Nobody writes the status of a service that does not exist, which would create it.
+        let action = match (action, kind) {
+            (Action::EditStatus, Kind::Service) => Action::Edit,
+            other => other.0,
+        };
         let mut pick = || match roll(6) {
             0..=2 => Pick::Nothing,
             3 | 4 => Pick::Latest,
@@ -115,17 +142,7 @@ impl Call {
 
 impl Stage {
     pub fn resources(&self) -> Vec<Resource> {
-        [
-            Kind::Config,
-            Kind::Pod,
-            Kind::Claim,
-            Kind::Budget,
-            Kind::Lease,
-            Kind::Widget,
-        ]
-        .into_iter()
-        .map(|k| self.resource(k))
-        .collect()
+        KINDS.into_iter().map(|k| self.resource(k)).collect()
     }
 
     fn resource(&self, kind: Kind) -> Resource {
@@ -135,20 +152,31 @@ impl Stage {
             Kind::Claim => Resource::PersistentVolumeClaims,
             Kind::Budget => Resource::PodDisruptionBudgets,
             Kind::Lease => Resource::Leases,
+            Kind::Service => Resource::Services,
+            Kind::Revision => Resource::ControllerRevisions,
             Kind::Widget => self.widgets.unwrap_or(Resource::Custom(u16::MAX)),
         }
     }
 
-    /// The request for one side; `recall` gives uid and version seen there.
+    /// The request for one side; `recall` gives objects as they were seen there.
     pub fn request(
         &self,
         call: &Call,
-        recall: impl Fn(Resource, &str, Pick) -> Option<(String, String)>,
+        recall: impl Fn(Resource, &str, Pick) -> Option<Object>,
     ) -> Request {
         let resource = self.resource(call.kind);
         let (ns, name) = (self.namespace.as_str(), call.name);
-        let version = recall(resource, name, call.version).map(|(_, version)| version);
-        let uid = recall(resource, name, call.uid).map(|(uid, _)| uid);
+        let version = recall(resource, name, call.version);
+        let version = version.map(|o| text_or_empty(&o, "metadata.resourceVersion").to_owned());
+        let uid = recall(resource, name, call.uid).map(|o| uid(&o).to_owned());
+        let edited = |change: Value| {
+            let last = recall(resource, name, Pick::Latest);
+            let mut body = last.map_or_else(|| whole(call), |o| (*o).clone());
+            // Those of a dry run, sent back, would be a change of their own.
+            crate::value::take(&mut body, "metadata.managedFields");
+            crate::api::merge(&mut body, &change);
+            body
+        };
         let lock = |mut body: Value| {
             if let Some(version) = &version {
                 body["metadata"]["resourceVersion"] = version.as_str().into();
@@ -163,6 +191,10 @@ impl Stage {
             Action::List => Request::list(resource, ns).labels(selector(call.variant)),
             Action::Create => Request::create(resource, ns, whole(call)),
             Action::Put => Request::update(resource, ns, name, lock(whole(call))),
+            Action::Edit => Request::update(resource, ns, name, edited(edit(call))),
+            Action::EditStatus => {
+                Request::update(resource, ns, name, edited(status(call))).status()
+            }
             Action::Patch => Request::patch(resource, ns, name, lock(patch(call))),
             Action::Status => Request::patch(resource, ns, name, lock(status(call))).status(),
             Action::Scale => {
@@ -184,7 +216,12 @@ impl Stage {
         }
         let reads = matches!(call.action, Action::Get | Action::List);
         request.params.dry_run = call.dry && !reads && call.action != Action::Bind;
-        if call.strict && matches!(call.action, Action::Create | Action::Put | Action::Patch) {
+        if call.strict
+            && matches!(
+                call.action,
+                Action::Create | Action::Put | Action::Edit | Action::Patch
+            )
+        {
             request = request.strict();
         }
         request
@@ -230,15 +267,29 @@ fn whole(call: &Call) -> Value {
             },
         }),
         Kind::Pod => json!({"apiVersion": "v1", "kind": "Pod", "spec": pod_spec(v)}),
+        Kind::Service => json!({"apiVersion": "v1", "kind": "Service", "spec": service_spec(v)}),
+        Kind::Revision => json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision",
+            "revision": bits(v, 9, 2), "data": {"template": number},
+        }),
         Kind::Widget => {
             json!({"apiVersion": "probe.example/v1", "kind": "Widget", "spec": widget_spec(v)})
         }
     };
     body["metadata"] = metadata;
-    if bits(v, 20, 12) == 0 && call.kind != Kind::Config {
+    if bits(v, 20, 12) == 0 && body.get("spec").is_some() {
         body["spec"]["unheardOf"] = json!(1);
     }
     body
+}
+
+/// Such as members are found by. An address of its own would be another on each side.
+fn service_spec(v: u64) -> Value {
+    json!({
+        "clusterIP": "None", "selector": {"l": bits(v, 9, 3).to_string()},
+        "publishNotReadyAddresses": bits(v, 11, 2) == 0,
+        "ports": [{"name": "main", "port": 8080 + bits(v, 6, 2)}],
+    })
 }
 
 fn pod_spec(v: u64) -> Value {
@@ -275,6 +326,17 @@ fn widget_spec(v: u64) -> Value {
     spec
 }
 
+/// What is changed of an object that was read. Lists are replaced, so of a pod only its image is.
+fn edit(call: &Call) -> Value {
+    match call.kind {
+        Kind::Pod if bits(call.variant, 24, 6) > 3 => json!({"spec": {"containers": [{
+            "name": "main", "image": format!("example.com/web:{}", bits(call.variant, 6, 3)),
+            "resources": {"requests": {"cpu": "100m"}},
+        }]}}),
+        _ => patch(call),
+    }
+}
+
 fn patch(call: &Call) -> Value {
     let v = call.variant;
     match bits(v, 24, 6) {
@@ -284,13 +346,14 @@ fn patch(call: &Call) -> Value {
         3 => json!({"metadata": {"labels": null, "annotations": {"a": bits(v, 1, 3).to_string()}}}),
         _ => {
             let mut body = whole(call);
-            let spec = body.get_mut("spec").or(None).map(Value::take);
-            match spec {
-                Some(spec) => json!({"spec": spec}),
-                None => json!({"data": {"k": bits(v, 6, 4).to_string()}}),
-            }
+            crate::value::as_map(&mut body).retain(|key, _| !is_header(key));
+            body
         }
     }
+}
+
+fn is_header(key: &str) -> bool {
+    matches!(key, "apiVersion" | "kind" | "metadata")
 }
 
 fn status(call: &Call) -> Value {

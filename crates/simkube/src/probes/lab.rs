@@ -207,7 +207,8 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// Items of a list say their kind in memory and not on the wire.
+/// Items of a list say their kind in memory and not on the wire. The version of a list is also that
+/// of what a real server writes for itself meanwhile.
 fn without_item_types(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(Value::Array(items)) = body.get_mut("items") {
@@ -215,6 +216,7 @@ fn without_item_types(body: &Value) -> Value {
             item.remove("apiVersion");
             item.remove("kind");
         }
+        crate::value::take(&mut body, "metadata.resourceVersion");
     }
     body
 }

@@ -37,6 +37,9 @@ impl Normaliser {
                     let start = s.split_once("is invalid: [").map_or(s.as_str(), |(a, _)| a);
                     format!("{start}is invalid: [...]").into()
                 }
+                ("name", Value::String(s)) if is_generated(map, s) => {
+                    format!("{}-----", &s[..s.len() - SUFFIX_LENGTH]).into()
+                }
                 ("resourceVersion", Value::String(s)) => number("R", &mut self.versions, s).into(),
                 _ => self.value(value),
             };
@@ -49,7 +52,7 @@ impl Normaliser {
     /// show structures and their differences.
     pub fn text(&mut self, text: &str) -> String {
         let text = text.split("\n@@").next().unwrap_or(text);
-        let text = &without_structures(text);
+        let text = &without_times(&without_structures(text));
         let versions =
             text.to_lowercase().contains("resource version") || text.contains("ResourceVersion");
         let plain = |part: &str| {
@@ -99,6 +102,29 @@ fn without_structures(text: &str) -> String {
     out
 }
 
+/// Times in sentences, to the second.
+fn without_times(text: &str) -> String {
+    const LENGTH: usize = "2026-01-01T00:00:00Z".len();
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(end) = rest.find('Z').map(|z| z + 1) {
+        let (before, after) = rest.split_at(end);
+        let start = end
+            .checked_sub(LENGTH)
+            .filter(|s| before.is_char_boundary(*s));
+        match start.filter(|s| is_time(&before[*s..])) {
+            Some(start) => {
+                out.push_str(&before[..start]);
+                out.push('T');
+            }
+            None => out.push_str(before),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
 /// Versions in sentences have no order that could be kept.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
@@ -113,6 +139,17 @@ fn without_numbers(text: &str) -> String {
 }
 
 const UID_LENGTH: usize = 36;
+/// How much of a generated name is random.
+const SUFFIX_LENGTH: usize = 5;
+
+/// Whether a name was made of `generateName`, which is cut if it is long.
+fn is_generated(metadata: &Map<String, Value>, name: &str) -> bool {
+    let base = metadata.get("generateName").and_then(Value::as_str);
+    let start = name.len().checked_sub(SUFFIX_LENGTH);
+    let start = start.and_then(|at| name.get(..at));
+    base.zip(start)
+        .is_some_and(|(base, start)| base.starts_with(start))
+}
 
 fn number(letter: &str, seen: &mut Vec<String>, what: &str) -> String {
     let index = seen.iter().position(|s| s == what).unwrap_or_else(|| {
@@ -158,6 +195,10 @@ mod tests {
         assert_eq!(
             normaliser.text("not (00000000-0000-4000-8000-00000000000a) but it"),
             "not (U1) but it"
+        );
+        assert_eq!(
+            normaliser.text("Zürich at \"2026-01-01T00:00:00Z\": Zoo"),
+            "Zürich at \"T\": Zoo"
         );
     }
 }

@@ -57,6 +57,9 @@ fn a6(lab: &mut Lab<'_>) {
         .says(DEMAND);
     lab.put(Leases, lease("new")).ok(201);
     lab.put(Leases, lease("new")).refused(422, "Invalid");
+    let mut gone = lease("gone");
+    gone["metadata"]["resourceVersion"] = json!("1");
+    lab.put(Leases, gone).ok(201);
     lab.put(ConfigMaps, config("new"))
         .refused(404, "NotFound")
         .says("configmaps \"new\" not found");

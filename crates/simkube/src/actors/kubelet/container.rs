@@ -30,7 +30,13 @@ pub(super) enum State {
         shown_until: SimTime,
         retry_at: SimTime,
     },
-    /// It crashed and waits.
+    /// It ended by itself and is to be started again. Its end is what is said about it until then.
+    Exited {
+        ended: Ended,
+        retry_at: SimTime,
+        backs_off: bool,
+    },
+    /// It waited for its turn after a crash, which is said only now.
     Backoff(SimTime),
     Running(Running),
     Ended(Ended),
@@ -65,11 +71,25 @@ pub(super) struct ContainerSim {
     pub id: Option<String>,
     pub overruled: Readiness,
     pub has_probe: bool,
+    has_startup_probe: bool,
+    /// The image that ran last: what is said about a container whose new image cannot be had.
+    ran: Option<String>,
+    /// What is said of it while its next start is under way.
+    stale: Option<Stale>,
     /// What the node gave it.
     pub resources: Value,
     started_before: bool,
     crash_backoff_ms: u64,
     pull_backoff_ms: u64,
+}
+
+/// A kubelet says nothing new about a container until it has tried to start it again.
+#[derive(Clone, Debug)]
+struct Stale {
+    /// The container as it was.
+    shown: Box<ContainerSim>,
+    /// When the probe has failed often enough, although the container is said to run.
+    unready_at: Option<SimTime>,
 }
 
 /// What a container needs to know to move on.
@@ -93,6 +113,10 @@ const BACKOFF_FORGET_MS: u64 = 600_000;
 const PULL_ERROR_SHOWN_MS: u64 = 2000;
 const PULL_ERROR_AFTER_MS: u64 = 300;
 const FINITE_RUN_MS: u64 = 1000;
+/// From the end of a process to the look that finds it.
+const RELIST_MS: u64 = 1000;
+/// From the end of a back-off to the next start.
+const BACKOFF_SHOWN_MS: u64 = 100;
 
 impl ContainerSim {
     pub fn new(spec: &Value) -> ContainerSim {
@@ -105,6 +129,9 @@ impl ContainerSim {
             id: None,
             overruled: Readiness::Default,
             has_probe: false,
+            has_startup_probe: false,
+            ran: None,
+            stale: None,
             resources: spec.get("resources").cloned().unwrap_or(Value::Null),
             started_before: false,
             crash_backoff_ms: 0,
@@ -131,8 +158,27 @@ impl ContainerSim {
         }
     }
 
-    /// Whether its probes pass at an instant.
+    /// Whether it started, by its kubelet's word.
+    pub fn is_started(&self, now: SimTime) -> bool {
+        self.is_running() && (!self.has_startup_probe || self.is_ready(now))
+    }
+
+    /// The image that its kubelet names.
+    pub fn shown_image(&self) -> &str {
+        self.ran.as_deref().unwrap_or(&self.image)
+    }
+
+    /// The container that its kubelet speaks of: itself, or itself as it was.
+    pub fn shown(&self) -> &ContainerSim {
+        self.stale.as_ref().map_or(self, |stale| &stale.shown)
+    }
+
+    /// Whether its probes pass at an instant, by its kubelet's word.
     pub fn is_ready(&self, now: SimTime) -> bool {
+        if let Some(stale) = &self.stale {
+            let failed = stale.unready_at.is_some_and(|at| at <= now);
+            return !failed && stale.shown.is_ready(now);
+        }
         let State::Running(running) = &self.state else {
             return false;
         };
@@ -145,9 +191,19 @@ impl ContainerSim {
 
     /// When it changes by itself next.
     pub fn deadline(&self, now: SimTime) -> Option<SimTime> {
+        let unready_at = self.stale.as_ref().and_then(|stale| stale.unready_at);
+        let unready_at = unready_at.filter(|at| *at > now);
+        [self.next_change(now), unready_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn next_change(&self, now: SimTime) -> Option<SimTime> {
         match &self.state {
             State::New | State::Ended(_) => None,
             State::Pulling(at) | State::Backoff(at) => Some(*at),
+            State::Exited { retry_at, .. } => Some(*retry_at),
             State::PullFailed {
                 shown_until,
                 retry_at,
@@ -196,15 +252,34 @@ impl ContainerSim {
                     around.events.push(ProcessEvent::Stopping { kill_at });
                 }
             }
-            _ => self.start_over(wanted),
+            _ => {
+                self.keep_saying(None);
+                self.start_over(wanted);
+            }
+        }
+    }
+
+    /// What is said now is said until something comes of the next start.
+    fn keep_saying(&mut self, unready_at: Option<SimTime>) {
+        if self.stale.is_none() {
+            let shown = Box::new(self.clone());
+            self.stale = Some(Stale { shown, unready_at });
         }
     }
 
     fn start_over(&mut self, image: &str) {
+        self.remember_end();
         self.image = image.to_owned();
         self.crash_backoff_ms = 0;
         self.pull_backoff_ms = BACKOFF_FIRST_MS;
         self.state = State::New;
+    }
+
+    /// The end that was shown as the present one is that of the run before.
+    fn remember_end(&mut self) {
+        if let State::Exited { ended, .. } = &self.state {
+            self.last = Some(ended.clone());
+        }
     }
 
     /// Restarts it with what the spec says now, as a resize may demand.
@@ -227,8 +302,19 @@ impl ContainerSim {
         match &self.state {
             State::New => self.pull_or_start(around),
             State::Pulling(at) if *at <= now => self.pulled(around),
-            State::PullFailed { retry_at, .. } if *retry_at <= now => self.pull_or_start(around),
-            State::Backoff(at) if *at <= now => self.pull_or_start(around),
+            State::PullFailed { retry_at, .. } if *retry_at <= now => {
+                self.keep_saying(None);
+                self.pull_or_start(around);
+            }
+            State::Backoff(at) if *at <= now => {
+                self.keep_saying(None);
+                self.pull_or_start(around);
+            }
+            State::Exited {
+                retry_at,
+                backs_off,
+                ..
+            } if *retry_at <= now => self.try_again(around, *backs_off),
             State::Running(running) => match running.due(now) {
                 Some((code, restart)) => self.ended(around, code, restart),
                 None => return false,
@@ -236,6 +322,19 @@ impl ContainerSim {
             _ => return false,
         }
         true
+    }
+
+    /// The next start after a crash is due.
+    fn try_again(&mut self, around: &mut Surroundings<'_>, backs_off: bool) {
+        if !backs_off {
+            self.keep_saying(None);
+        }
+        self.remember_end();
+        if backs_off {
+            self.state = State::Backoff(around.now.plus_ms(BACKOFF_SHOWN_MS));
+        } else {
+            self.pull_or_start(around);
+        }
     }
 
     fn pull_or_start(&mut self, around: &mut Surroundings<'_>) {
@@ -257,6 +356,7 @@ impl ContainerSim {
             let retry_at = around.now.plus_ms(self.pull_backoff_ms);
             let shown_until = around.now.plus_ms(PULL_ERROR_SHOWN_MS);
             self.pull_backoff_ms = (self.pull_backoff_ms * 2).min(BACKOFF_MAX_MS);
+            self.stale = None;
             self.state = State::PullFailed {
                 shown_until,
                 retry_at,
@@ -272,11 +372,13 @@ impl ContainerSim {
             self.restarts += 1;
         }
         self.started_before = true;
+        self.ran = Some(self.image.clone());
+        self.stale = None;
         self.id = Some(around.ids.container_id());
         self.overruled = Readiness::Default;
         let now = around.now;
-        self.has_probe = around.spec.get("readinessProbe").is_some()
-            || around.spec.get("startupProbe").is_some();
+        self.has_startup_probe = around.spec.get("startupProbe").is_some();
+        self.has_probe = around.spec.get("readinessProbe").is_some() || self.has_startup_probe;
         let run = match around.images.listed(&self.image) {
             None if around.finite => Run::Exit {
                 after_ms: FINITE_RUN_MS,
@@ -312,6 +414,7 @@ impl ContainerSim {
         around.events.push(ProcessEvent::Stopped { code });
         let ended = self.end(now, code);
         if restart {
+            self.keep_saying(probe_fails_at(around));
             self.last = Some(ended);
             self.start_over(text_or_empty(around.spec, "image"));
             return;
@@ -329,15 +432,17 @@ impl ContainerSim {
         if ran_ms >= BACKOFF_FORGET_MS {
             self.crash_backoff_ms = 0;
         }
-        self.last = Some(ended);
-        if self.crash_backoff_ms == 0 {
-            // The first failure is followed by a restart at once.
-            self.crash_backoff_ms = BACKOFF_FIRST_MS;
-            self.state = State::New;
-        } else {
-            self.state = State::Backoff(now.plus_ms(self.crash_backoff_ms));
-            self.crash_backoff_ms = (self.crash_backoff_ms * 2).min(BACKOFF_MAX_MS);
-        }
+        // The first failure is followed by a restart at once.
+        let backs_off = self.crash_backoff_ms > 0;
+        self.state = State::Exited {
+            ended,
+            retry_at: now.plus_ms(self.crash_backoff_ms.max(RELIST_MS)),
+            backs_off,
+        };
+        self.crash_backoff_ms = match backs_off {
+            true => (self.crash_backoff_ms * 2).min(BACKOFF_MAX_MS),
+            false => BACKOFF_FIRST_MS,
+        };
     }
 
     fn end(&mut self, now: SimTime, code: i32) -> Ended {
@@ -357,8 +462,13 @@ impl ContainerSim {
 
     /// Tells it to stop for good. Returns whether a process was told.
     pub fn stop(&mut self, now: SimTime, kill_at: SimTime, exits_after: Option<u64>) -> bool {
+        self.stale = None;
         match &mut self.state {
             State::Ended(_) => false,
+            State::Exited { ended, .. } => {
+                self.state = State::Ended(ended.clone());
+                false
+            }
             State::Running(running) => {
                 let fresh = running.stopping.is_none();
                 let before = running.stopping.and_then(|s| s.exits_at);
@@ -409,6 +519,8 @@ impl ContainerSim {
                 ..self.end(now, 255)
             });
         }
+        self.stale = None;
+        self.remember_end();
         if !self.has_ended() {
             self.state = State::New;
         }
@@ -452,9 +564,17 @@ impl ContainerSim {
                     format!("back-off {seconds}s restarting failed container={name}"),
                 )
             }
-            State::Running(_) | State::Ended(_) => return None,
+            State::Running(_) | State::Exited { .. } | State::Ended(_) => return None,
         })
     }
+}
+
+/// When the readiness probe of a container that has just ended has failed often enough.
+fn probe_fails_at(around: &Surroundings<'_>) -> Option<SimTime> {
+    let probe = around.spec.get("readinessProbe")?;
+    let number = |field: &str, default| int(probe, field).unwrap_or(default).max(1);
+    let seconds = number("periodSeconds", 10) * number("failureThreshold", 3);
+    Some(around.now.plus_s(seconds.unsigned_abs()))
 }
 
 impl Running {

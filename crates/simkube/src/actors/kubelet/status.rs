@@ -167,15 +167,16 @@ fn failing_gates(pod: &Value) -> String {
 
 fn container_status(container: &ContainerSim, initializing: bool, now: SimTime) -> Value {
     let ready = container.is_ready(now);
+    let container = container.shown();
     let running = container.is_running();
     let mut status = json!({
-        "name": container.name, "image": container.image, "imageID": "",
-        "ready": ready, "started": running && (ready || !container.has_probe),
+        "name": container.name, "image": container.shown_image(), "imageID": "",
+        "ready": ready, "started": container.is_started(now),
         "restartCount": container.restarts, "state": state(container, initializing), "lastState": {},
     });
     if let Some(id) = &container.id {
         status["containerID"] = id.as_str().into();
-        status["imageID"] = image_id(&container.image).into();
+        status["imageID"] = image_id(container.shown_image()).into();
     }
     if let Some(last) = &container.last {
         status["lastState"] = json!({"terminated": terminated(last)});
@@ -200,7 +201,9 @@ fn state(container: &ContainerSim, initializing: bool) -> Value {
     }
     match &container.state {
         State::Running(running) => json!({"running": {"startedAt": running.since.rfc3339()}}),
-        State::Ended(ended) => json!({"terminated": terminated(ended)}),
+        State::Exited { ended, .. } | State::Ended(ended) => {
+            json!({"terminated": terminated(ended)})
+        }
         _ => json!({}),
     }
 }
