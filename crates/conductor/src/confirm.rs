@@ -11,9 +11,10 @@ use ensemble_planner::safety::How;
 use ensemble_planner::view::PodView;
 use ensemble_planner::{Warrant, confirm, confirm_switch, safety};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A look that is under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Look {
     /// What was said before does not count.
     since: Time,
@@ -134,7 +135,7 @@ impl Conductor {
         if let Some(switch) = self.switch_to_confirm() {
             let news = match confirm_switch(&fresh, &switch, since) {
                 Ok(warrant) => {
-                    self.engines.warrant = Some(warrant);
+                    self.engines.warrant = Some(Arc::new(warrant));
                     SwitchNews::Confirmed
                 }
                 Err(refusal) => {

@@ -100,7 +100,7 @@ pub enum EngineOutcome {
 }
 
 /// Why an engine was asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum EnginePurpose {
     Observe { uid: String },
     Switch { id: String },
@@ -110,7 +110,7 @@ pub(crate) enum EnginePurpose {
 }
 
 /// What is under way with engines.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Engines {
     pub watch: Watch,
     pub pending: BTreeMap<CallId, EnginePurpose>,
@@ -119,7 +119,7 @@ pub(crate) struct Engines {
     /// By member: when it was last told something that disrupts nobody.
     told: BTreeMap<String, Time>,
     /// Consent to the switchover that is about to be stored as asked.
-    pub warrant: Option<SwitchWarrant>,
+    pub warrant: Option<Arc<SwitchWarrant>>,
 }
 
 /// How often an engine is told the same thing.

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A controller process.
+#[derive(Clone)]
 pub struct Process {
     /// Who it is in the log of calls.
     pub name: Arc<str>,
