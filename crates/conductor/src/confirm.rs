@@ -3,6 +3,7 @@
 
 use crate::call::{ApiCall, Verb};
 use crate::conductor::{Conductor, Purpose};
+use crate::engine::to_be_asked;
 use crate::{Kind, Output, Time};
 use ensemble_api::Reason;
 use ensemble_api::status::{Intent, SwitchPhase, Switchover};
@@ -87,7 +88,7 @@ impl Conductor {
     /// Whether everybody who can be asked has answered since.
     fn all_have_answered(&self, since: Time) -> bool {
         let memory = &self.world.snap.memory;
-        self.to_be_asked().iter().all(|pod| {
+        to_be_asked(&self.world.snap).iter().all(|pod| {
             let said = memory.sightings.get(&pod.meta.pin.uid);
             said.is_some_and(|s| s.asked >= since)
         })

@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 const PATIENCE_MS: u64 = 40 * 60 * 1000;
 /// How long a call takes.
 const CALL_MS: u64 = 5;
+/// How long all may take to settle once nothing is wrong any more.
+const SETTLE_MS: u64 = 120_000;
 /// How long a node is away.
 const NODE_AWAY_MS: u64 = 420_000;
 
@@ -297,10 +299,14 @@ impl Rehearsal {
 
     /// How long what faults left behind may take to be over.
     fn leftovers_ms(&self) -> u64 {
-        let blind = self.processes.iter().any(Process::is_blind);
-        let troubled = patroni::of(&self.world).is_some_and(patroni::Patroni::in_trouble);
-        let calm = self.heal.is_empty() && self.late.is_empty() && !blind && !troubled;
-        if calm { 0 } else { NODE_AWAY_MS + 120_000 }
+        let as_ms = |t: Time| u64::try_from(t.0).unwrap_or(0);
+        let blind = self.processes.iter().filter_map(Process::blind_until);
+        let heal = self.heal.iter().map(|(at, _)| *at);
+        let late = self.late.iter().map(|(at, _)| *at);
+        let model = patroni::of(&self.world).and_then(patroni::Patroni::troubled_until);
+        let ends = blind.map(as_ms).chain(heal).chain(late).chain(model).max();
+        let now = self.world.cluster.now().0;
+        ends.map_or(0, |end| end.saturating_sub(now) + SETTLE_MS)
     }
 
     fn broken(&mut self, broken: Broken) -> Violation {

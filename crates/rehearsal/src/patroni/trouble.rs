@@ -45,9 +45,9 @@ impl Patroni {
         self.next_look = self.now;
     }
 
-    /// Whether anything is wrong with it now.
-    pub fn in_trouble(&self) -> bool {
-        !self.troubles.is_empty()
+    /// Until when something is wrong with it.
+    pub fn troubled_until(&self) -> Option<u64> {
+        self.troubles.values().max().copied()
     }
 
     pub(super) fn is(&self, trouble: Trouble) -> bool {
