@@ -10,7 +10,7 @@ use ensemble_api::status::{Intent, SwitchPhase, Switchover};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::safety::How;
 use ensemble_planner::view::PodView;
-use ensemble_planner::{Warrant, confirm, confirm_switch, safety};
+use ensemble_planner::{Warrant, confirm, confirm_switch, mutants, safety};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -45,7 +45,8 @@ impl Conductor {
     fn switch_to_confirm(&self) -> Option<Switchover> {
         let snap = &self.world.snap;
         let stored = snap.ensemble.status.switchover.as_ref()?;
-        let open = stored.phase == SwitchPhase::Proposed && stored.epoch == snap.epoch;
+        let ours = stored.epoch == snap.epoch || mutants::is_off("switch-by-its-author");
+        let open = stored.phase == SwitchPhase::Proposed && ours;
         let new = !snap.memory.switches.contains_key(&stored.id);
         (open && new).then(|| stored.clone())
     }
@@ -117,7 +118,7 @@ impl Conductor {
             .into_iter()
             .flatten()
             .collect();
-        if !ensemble_planner::mutants::is_off("live-confirmation") {
+        if !mutants::is_off("live-confirmation") {
             fresh.pods = items
                 .iter()
                 .map(|pod| PodView::read(pod))
@@ -143,6 +144,9 @@ impl Conductor {
                     SwitchNews::Refused(format!("{}: {}", refusal.predicate, refusal.observed))
                 }
             };
+            if mutants::is_off("switch-stored-first") {
+                self.ask_for_switch(now, &switch.id, out);
+            }
             self.memory().switches.insert(switch.id, news);
         }
     }

@@ -28,8 +28,8 @@ fn broken(rule: &'static str, seen: String) -> Result<(), Broken> {
 pub struct RoleRules {
     read: usize,
     changes: usize,
-    /// By pod uid: when we disrupted it.
-    disrupted: BTreeMap<String, u64>,
+    /// By pod uid: when we disrupted it, and at which start of its PostgreSQL.
+    disrupted: BTreeMap<String, (u64, u64)>,
     /// Changes of leader since a user last did something: by our will, and by others.
     ours: u32,
     others: u32,
@@ -105,7 +105,9 @@ impl RoleRules {
         let spec = ensemble(world).map(|e| e["spec"].clone());
         let Some(spec) = spec else { return Ok(()) };
         let target = Target::new(previous, &spec, entry.at.0);
-        self.disrupted.insert(target.uid.clone(), entry.at.0);
+        let start = model.start_of(&target.uid);
+        self.disrupted
+            .insert(target.uid.clone(), (entry.at.0, start));
         disruption(world, model, &target)
     }
 
@@ -113,11 +115,12 @@ impl RoleRules {
         if change.from.is_none() || change.from.as_ref() == Some(&change.to) {
             return Ok(());
         }
-        let uid = change.from_uid.as_deref().unwrap_or_default();
-        let hurt = self
-            .disrupted
-            .get(uid)
-            .is_some_and(|at| at + BLAME_MS >= change.at);
+        let led = change.from_run.as_ref();
+        let act = led.and_then(|(uid, _)| self.disrupted.get(uid));
+        // What we did to it as a replica, before it was started anew and led, is over.
+        let hurt = act
+            .zip(led)
+            .is_some_and(|((at, start), (_, led))| at + BLAME_MS >= change.at && start >= led);
         if change.asked_by_us {
             self.ours += 1;
         } else {
@@ -151,7 +154,8 @@ impl RoleRules {
                 let mut target = Target::new(&pod, &spec, now);
                 // The engine itself keeps the lead while it restarts.
                 target.leader_may = true;
-                self.disrupted.insert(target.uid.clone(), now);
+                let start = model.start_of(&target.uid);
+                self.disrupted.insert(target.uid.clone(), (now, start));
                 disruption(world, model, &target)
             }
             Ask::Observe | Ask::Nudge | Ask::SetParameters(_) => Ok(()),

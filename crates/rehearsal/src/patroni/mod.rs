@@ -101,8 +101,8 @@ pub struct Change {
     pub at: u64,
     /// Who led before.
     pub from: Option<String>,
-    /// The pod that led before.
-    pub from_uid: Option<String>,
+    /// The pod that led before, and which start of PostgreSQL in it took the lead.
+    pub from_run: Option<(String, u64)>,
     /// Who leads.
     pub to: String,
     /// The new term.
@@ -140,7 +140,7 @@ pub struct Patroni {
     changes: Vec<Change>,
     /// Who led when last.
     last_led: BTreeMap<String, u64>,
-    last_leader: Option<(String, String)>,
+    last_leader: Option<(String, (String, u64))>,
     /// Who last streamed when.
     last_streamed: BTreeMap<String, u64>,
     /// Who was last the synchronous standby when.
@@ -263,6 +263,12 @@ impl Patroni {
     pub fn is_up(&self, uid: &str) -> bool {
         let mut runs = self.members.values().filter_map(|m| m.run.as_ref());
         runs.any(|r| r.uid == uid && r.state == State::Up)
+    }
+
+    /// Which start of PostgreSQL that pod is at; 0 if none.
+    pub fn start_of(&self, uid: &str) -> u64 {
+        let mut runs = self.members.values().filter_map(|m| m.run.as_ref());
+        runs.find(|r| r.uid == uid).map_or(0, |r| r.start)
     }
 
     /// Whether PostgreSQL of anybody runs.
