@@ -34,7 +34,7 @@ test: ## all tests that need Rust alone: no root, no cluster, no network
 	$(CARGO) test $(LOCKED) --no-fail-fast -p ensemble-planner -p ensemble-rehearsal \
 		--features ensemble-planner/mutants,ensemble-rehearsal/mutants --test mutants
 
-# A sixth of it, and less with roles, is part of `make test`.
+# `make test` has a part of it.
 .PHONY: sweep
 sweep: ## every kind of fault at every call of every scenario, optimised; no root, no network
 	$(CARGO) run --release --quiet $(LOCKED) -p ensemble-cli -- explore

@@ -33,6 +33,9 @@ pub struct RoleRules {
     /// Changes of leader since a user last did something: by our will, and by others.
     ours: u32,
     others: u32,
+    /// A switchover was asked for and has not come about; it was before the user's last act.
+    asked: bool,
+    asked_before: bool,
     /// Changes in place by us.
     pub in_place: u32,
 }
@@ -72,6 +75,7 @@ impl RoleRules {
             self.read = at + 1;
             if &*entry.origin.client == "user" {
                 (self.ours, self.others) = (0, 0);
+                self.asked_before = self.asked;
             }
             if entry.origin.client.starts_with("controller") {
                 self.entry(world, model, entry)?;
@@ -122,7 +126,8 @@ impl RoleRules {
             .zip(led)
             .is_some_and(|((at, start), (_, led))| at + BLAME_MS >= change.at && start >= led);
         if change.asked_by_us {
-            self.ours += 1;
+            self.asked = false;
+            self.ours += u32::from(!std::mem::take(&mut self.asked_before));
         } else {
             self.others += 1;
         }
@@ -144,7 +149,15 @@ impl RoleRules {
         };
         let now = world.cluster.now().0;
         match call.ask() {
-            Ask::SwitchOver { candidate, .. } => successor(model, candidate, now),
+            Ask::SwitchOver { leader, candidate } => {
+                successor(model, candidate, now)?;
+                let spec = ensemble(world).map(|e| e["spec"].clone());
+                let budget = budget(&spec.unwrap_or_default());
+                nobody_else_away(model, [leader, candidate], budget, now)?;
+                paused_is_left_alone(model, candidate, now)?;
+                (self.asked, self.asked_before) = (true, false);
+                Ok(())
+            }
             Ask::Restart => {
                 let spec = ensemble(world).map(|e| e["spec"].clone());
                 let pod = world.cluster.get(Resource::Pods, NAMESPACE, call.member());
@@ -211,13 +224,11 @@ struct Target {
 impl Target {
     fn new(pod: &Value, spec: &Value, at: u64) -> Self {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-        let number =
-            |v: &Value, default: u64| u32::try_from(v.as_u64().unwrap_or(default)).unwrap_or(0);
         Self {
             name: text(&pod["metadata"]["name"]),
             uid: text(&pod["metadata"]["uid"]),
-            replicas: number(&spec["replicas"], 1),
-            budget: number(&spec["rollout"]["maxUnavailable"], 1) as usize,
+            replicas: u32::try_from(spec["replicas"].as_u64().unwrap_or(1)).unwrap_or(0),
+            budget: budget(spec),
             at,
             leader_may: spec["rollout"]["primary"] == "Restart",
         }
@@ -229,6 +240,46 @@ impl Target {
             .filter(move |o| Some(*o) != own)
             .map(|o| format!("orders-{o}"))
     }
+}
+
+fn budget(spec: &Value) -> usize {
+    let most = spec["rollout"]["maxUnavailable"].as_u64().unwrap_or(1);
+    usize::try_from(most).unwrap_or(0)
+}
+
+/// The one that hands over is away for a while: at most as many others as the budget leaves may be
+/// on their way just then.
+fn nobody_else_away(
+    model: &Patroni,
+    both: [&String; 2],
+    budget: usize,
+    now: u64,
+) -> Result<(), Broken> {
+    let patience = u64::from(RECOVER_AFTER_SECONDS) * 1000;
+    let away: Vec<&str> = model
+        .coming_up()
+        .filter(|(name, _)| !both.iter().any(|b| b == name))
+        .filter(|(_, since)| since + LOOK_MS < now && now + LOOK_MS < since + patience)
+        .map(|(name, _)| name)
+        .collect();
+    if away.len() < budget {
+        return Ok(());
+    }
+    let seen = format!(
+        "the lead is to go to {} while {away:?} did not stream; {}",
+        both[1],
+        model.describe()
+    );
+    broken("switch-within-budget", seen)
+}
+
+/// While its high availability is paused nobody takes over: it is left alone.
+fn paused_is_left_alone(model: &Patroni, name: &str, now: u64) -> Result<(), Broken> {
+    if !model.paused_since(now.saturating_sub(LOOK_MS)) {
+        return Ok(());
+    }
+    let seen = format!("{name} was touched while paused; {}", model.describe());
+    broken("paused-is-left-alone", seen)
 }
 
 fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Broken> {
@@ -252,6 +303,7 @@ fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Bro
         );
         return broken("no-disruption-without-a-leader", seen);
     }
+    paused_is_left_alone(model, &target.name, target.at)?;
     let out: Vec<String> = target
         .others()
         .filter(|name| !model.in_sync(name) && model.synced_at(name) + LOOK_MS < target.at)

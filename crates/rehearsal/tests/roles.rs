@@ -25,7 +25,7 @@ fn every_script_about_roles_ends_well_on_a_calm_day() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant_about_roles() {
-    common::sweep(&common::chosen(roles::ALL), 40);
+    common::sweep(&common::chosen(roles::ALL), 20);
 }
 
 /// What is compared of two runs.

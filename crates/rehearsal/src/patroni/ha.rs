@@ -494,6 +494,7 @@ impl Patroni {
             run.takes_from = u64::MAX;
             run.streams_since = None;
             run.start = start;
+            run.started_at = now;
             run.applied = applied;
         }
     }

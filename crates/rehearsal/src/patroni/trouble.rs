@@ -39,6 +39,7 @@ impl Patroni {
         self.advance(now);
         let until = self.now + trouble.lasts_ms();
         if trouble == Trouble::Paused {
+            self.paused_from = self.now;
             self.paused_until = until;
         }
         self.troubles.insert(trouble, until);
