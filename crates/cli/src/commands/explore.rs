@@ -133,8 +133,6 @@ fn as_json(findings: &Findings, seed: u64) -> Value {
 }
 
 fn in_words(findings: &Findings, scenarios: usize, seconds: f64) -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let rate = findings.schedules as f64 / seconds / cores.min(scenarios) as f64;
     let mut text = String::new();
     for failure in &findings.failures {
         text.push_str(&format!(
@@ -146,7 +144,7 @@ fn in_words(findings: &Findings, scenarios: usize, seconds: f64) -> String {
         ));
     }
     text.push_str(&format!(
-        "{} rehearsals in {seconds:.1}s ({rate:.0} a second and core), scenarios: {scenarios}, writes checked: {}, failures: {}\n",
+        "{} rehearsals in {seconds:.1}s, scenarios: {scenarios}, writes checked: {}, failures: {}\n",
         findings.schedules,
         findings.checks,
         findings.failures.len()
