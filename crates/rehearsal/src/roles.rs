@@ -325,8 +325,8 @@ pub const ALONE: &[Scenario] = &[
             Line::Do("ensemble switch orders --to orders-1", |w| {
                 request(w, "go", json!({"switch": {"to": "orders-1"}}))
             }),
-            Line::Until("the lead is being handed over", |w| {
-                patroni::of(w).is_some_and(Patroni::is_handing_over)
+            Line::Until("the lead is being handed over, or that was refused", |w| {
+                patroni::of(w).is_some_and(Patroni::is_handing_over) || answered(w, "go")
             }),
             IMAGE_2,
             UPDATED,
