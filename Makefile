@@ -34,6 +34,11 @@ test: ## all tests that need Rust alone: no root, no cluster, no network
 	$(CARGO) test $(LOCKED) --no-fail-fast -p ensemble-planner -p ensemble-rehearsal \
 		--features ensemble-planner/mutants,ensemble-rehearsal/mutants --test mutants
 
+# `make test` has a part of it.
+.PHONY: sweep
+sweep: ## every kind of fault at every call of every scenario, optimised; no root, no network
+	$(CARGO) run --release --quiet $(LOCKED) -p ensemble-cli -- explore
+
 .PHONY: demo
 demo: ## see it work: the real conductor on a simulated cluster, with a node that dies; no root, no network
 	$(CARGO) run --quiet $(LOCKED) -p ensemble-cli -- demo $(DEMO)

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What an outstanding call was for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Purpose {
     Create,
     Patch,
@@ -48,14 +48,17 @@ pub(crate) enum Purpose {
     },
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     key: Key,
     purpose: Purpose,
 }
 
 /// Conducts one ensemble.
-#[derive(Debug)]
+///
+/// A clone is for another world, for a rehearsal that parts from another: in the same world both
+/// would act on a consent that was given once.
+#[derive(Clone, Debug)]
 pub struct Conductor {
     pub(crate) world: World,
     lead: Option<i64>,

@@ -3,17 +3,19 @@
 
 use crate::call::{ApiCall, Verb};
 use crate::conductor::{Conductor, Purpose};
+use crate::engine::to_be_asked;
 use crate::{Kind, Output, Time};
 use ensemble_api::Reason;
 use ensemble_api::status::{Intent, SwitchPhase, Switchover};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::safety::How;
 use ensemble_planner::view::PodView;
-use ensemble_planner::{Warrant, confirm, confirm_switch, safety};
+use ensemble_planner::{Warrant, confirm, confirm_switch, mutants, safety};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// A look that is under way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Look {
     /// What was said before does not count.
     since: Time,
@@ -43,7 +45,8 @@ impl Conductor {
     fn switch_to_confirm(&self) -> Option<Switchover> {
         let snap = &self.world.snap;
         let stored = snap.ensemble.status.switchover.as_ref()?;
-        let open = stored.phase == SwitchPhase::Proposed && stored.epoch == snap.epoch;
+        let ours = stored.epoch == snap.epoch || mutants::is_off("switch-by-its-author");
+        let open = stored.phase == SwitchPhase::Proposed && ours;
         let new = !snap.memory.switches.contains_key(&stored.id);
         (open && new).then(|| stored.clone())
     }
@@ -86,7 +89,7 @@ impl Conductor {
     /// Whether everybody who can be asked has answered since.
     fn all_have_answered(&self, since: Time) -> bool {
         let memory = &self.world.snap.memory;
-        self.to_be_asked().iter().all(|pod| {
+        to_be_asked(&self.world.snap).iter().all(|pod| {
             let said = memory.sightings.get(&pod.meta.pin.uid);
             said.is_some_and(|s| s.asked >= since)
         })
@@ -115,7 +118,7 @@ impl Conductor {
             .into_iter()
             .flatten()
             .collect();
-        if !ensemble_planner::mutants::is_off("live-confirmation") {
+        if !mutants::is_off("live-confirmation") {
             fresh.pods = items
                 .iter()
                 .map(|pod| PodView::read(pod))
@@ -134,13 +137,16 @@ impl Conductor {
         if let Some(switch) = self.switch_to_confirm() {
             let news = match confirm_switch(&fresh, &switch, since) {
                 Ok(warrant) => {
-                    self.engines.warrant = Some(warrant);
+                    self.engines.warrant = Some(Arc::new(warrant));
                     SwitchNews::Confirmed
                 }
                 Err(refusal) => {
                     SwitchNews::Refused(format!("{}: {}", refusal.predicate, refusal.observed))
                 }
             };
+            if mutants::is_off("switch-stored-first") {
+                self.ask_for_switch(now, &switch.id, out);
+            }
             self.memory().switches.insert(switch.id, news);
         }
     }

@@ -11,7 +11,7 @@ use ensemble_planner::engine::{Reply, Sighting};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::plan::{EngineWrite, Watch};
 use ensemble_planner::view::PodView;
-use ensemble_planner::{SwitchWarrant, Warrant};
+use ensemble_planner::{Snapshot, SwitchWarrant, Warrant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ pub enum EngineOutcome {
 }
 
 /// Why an engine was asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum EnginePurpose {
     Observe { uid: String },
     Switch { id: String },
@@ -110,7 +110,7 @@ pub(crate) enum EnginePurpose {
 }
 
 /// What is under way with engines.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Engines {
     pub watch: Watch,
     pub pending: BTreeMap<CallId, EnginePurpose>,
@@ -119,7 +119,7 @@ pub(crate) struct Engines {
     /// By member: when it was last told something that disrupts nobody.
     told: BTreeMap<String, Time>,
     /// Consent to the switchover that is about to be stored as asked.
-    pub warrant: Option<SwitchWarrant>,
+    pub warrant: Option<Arc<SwitchWarrant>>,
 }
 
 /// How often an engine is told the same thing.
@@ -134,75 +134,68 @@ fn every_ms(watch: Watch) -> Option<i64> {
     }
 }
 
-impl Conductor {
-    fn engine_call(&self, now: Time, pod: &PodView, ask: Ask) -> EngineCall {
-        let snap = &self.world.snap;
-        let pods = snap.pods.values().filter(|p| !p.ip.is_empty());
-        EngineCall {
-            namespace: snap.ensemble.namespace.clone(),
-            member: pod.meta.pin.name.clone(),
-            uid: pod.meta.pin.uid.clone(),
-            address: pod.ip.clone(),
-            peers: pods
-                .map(|p| (p.ip.clone(), p.meta.pin.name.clone()))
-                .collect(),
-            spec: snap.ensemble.spec.clone(),
-            asked: now,
-            ask,
-        }
+fn engine_call(snap: &Snapshot, now: Time, pod: &PodView, ask: Ask) -> EngineCall {
+    let pods = snap.pods.values().filter(|p| !p.ip.is_empty());
+    EngineCall {
+        namespace: snap.ensemble.namespace.clone(),
+        member: pod.meta.pin.name.clone(),
+        uid: pod.meta.pin.uid.clone(),
+        address: pod.ip.clone(),
+        peers: pods
+            .map(|p| (p.ip.clone(), p.meta.pin.name.clone()))
+            .collect(),
+        spec: snap.ensemble.spec.clone(),
+        asked: now,
+        ask,
     }
+}
 
+/// Members whose engine can be asked: those that have an address.
+pub(crate) fn to_be_asked(snap: &Snapshot) -> Vec<&PodView> {
+    let engine = snap.ensemble.spec.engine.as_ref();
+    if !engine.is_some_and(|e| e.patroni.is_some()) {
+        return Vec::new();
+    }
+    let ordinals = snap.pod_ordinals();
+    let pods = ordinals.filter_map(|o| snap.our_pod(o));
+    pods.filter(|p| !p.ip.is_empty() && !p.node.is_empty())
+        .collect()
+}
+
+impl Conductor {
     fn ask(&mut self, purpose: EnginePurpose, call: EngineCall, out: &mut Vec<Output>) {
         let id = self.new_call();
         self.engines.pending.insert(id, purpose);
         out.push(Output::Engine(id, call));
     }
 
-    /// Members whose engine can be asked: those that have an address.
-    pub(crate) fn to_be_asked(&self) -> Vec<PodView> {
-        let snap = &self.world.snap;
-        let speaks = snap
-            .ensemble
-            .spec
-            .engine
-            .as_ref()
-            .is_some_and(|e| e.patroni.is_some());
-        if !speaks {
-            return Vec::new();
-        }
-        let ordinals = snap.pod_ordinals();
-        let pods = ordinals.filter_map(|o| snap.our_pod(o));
-        pods.filter(|p| !p.ip.is_empty() && !p.node.is_empty())
-            .cloned()
-            .collect()
-    }
-
     /// Asks everybody whose last answer is old enough, and says when the next is due.
     pub(crate) fn observe(&mut self, now: Time, out: &mut Vec<Output>) -> Option<Time> {
         let every = every_ms(self.engines.watch)?;
-        let pods = self.to_be_asked();
+        let snap = &self.world.snap;
+        let pods = to_be_asked(snap);
+        let engines = &mut self.engines;
         let known = |uid: &String| pods.iter().any(|p| p.meta.pin.uid == *uid);
-        self.engines.asked.retain(|uid, _| known(uid));
+        engines.asked.retain(|uid, _| known(uid));
         let mut next: Option<Time> = None;
+        let mut calls = Vec::new();
         for pod in pods {
-            let uid = pod.meta.pin.uid.clone();
-            let due = self
-                .engines
-                .asked
-                .get(&uid)
-                .map_or(now, |t| t.plus_ms(every));
-            let under_way = self
-                .engines
+            let uid = &pod.meta.pin.uid;
+            let due = engines.asked.get(uid).map_or(now, |t| t.plus_ms(every));
+            let under_way = engines
                 .pending
                 .values()
-                .any(|p| matches!(p, EnginePurpose::Observe { uid: asked } if *asked == uid));
+                .any(|p| matches!(p, EnginePurpose::Observe { uid: asked } if asked == uid));
             if due <= now && !under_way {
-                self.engines.asked.insert(uid.clone(), now);
-                let call = self.engine_call(now, &pod, Ask::Observe);
-                self.ask(EnginePurpose::Observe { uid }, call, out);
+                engines.asked.insert(uid.clone(), now);
+                calls.push(engine_call(snap, now, pod, Ask::Observe));
             }
             let due = if due <= now { now.plus_ms(every) } else { due };
             next = Some(next.map_or(due, |n| n.min(due)));
+        }
+        for call in calls {
+            let uid = call.uid.clone();
+            self.ask(EnginePurpose::Observe { uid }, call, out);
         }
         next
     }
@@ -243,7 +236,7 @@ impl Conductor {
                 Ask::Nudge => EnginePurpose::Nudge,
                 _ => EnginePurpose::Tell,
             };
-            let call = self.engine_call(now, &pod, ask);
+            let call = engine_call(&self.world.snap, now, &pod, ask);
             self.ask(purpose, call, out);
         }
     }
@@ -262,7 +255,7 @@ impl Conductor {
             leader: warrant.from().name.clone(),
             candidate: warrant.to().name.clone(),
         };
-        let call = self.engine_call(now, &from, ask);
+        let call = engine_call(&self.world.snap, now, &from, ask);
         self.ask(EnginePurpose::Switch { id: id.to_owned() }, call, out);
         self.ask_again();
     }
@@ -273,7 +266,7 @@ impl Conductor {
             return;
         };
         let member = pod.meta.pin.name.clone();
-        let call = self.engine_call(now, &pod, Ask::Restart);
+        let call = engine_call(&self.world.snap, now, &pod, Ask::Restart);
         self.busy.insert((Kind::Pod, member.clone()));
         self.ask(EnginePurpose::Restart { member }, call, out);
     }

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The world as told so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct World {
     /// What a plan is made from.
     pub snap: Snapshot,

@@ -336,8 +336,38 @@ fn engine_ports(snap: &Snapshot) -> Vec<Value> {
     ports
 }
 
+/// Something that is to stand around the members. It is looked at in every plan and seldom written:
+/// only its spec is rendered before that.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Its name.
+    pub name: String,
+    /// What it is to be.
+    pub spec: Value,
+    /// What it is made of, to be found on the object.
+    pub stamp: Option<String>,
+    api_version: &'static str,
+    kind: &'static str,
+}
+
+impl Wanted {
+    /// The whole object.
+    pub fn body(&self, snap: &Snapshot) -> Value {
+        let mut metadata = owned_metadata(snap, &self.name);
+        if let Some(stamp) = &self.stamp {
+            metadata["annotations"] = json!({labels::MADE_OF: stamp});
+        }
+        json!({
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "metadata": metadata,
+            "spec": self.spec,
+        })
+    }
+}
+
 /// The Service that leads to members of one role; None if no port is known.
-pub fn role_service(snap: &Snapshot, name: &str, role: &str) -> Option<Value> {
+pub fn role_service(snap: &Snapshot, name: String, role: &str) -> Option<Wanted> {
     let ports = engine_ports(snap);
     let label = snap.ensemble.spec.engine.as_ref()?.role_label();
     let mut wanted = selector(snap);
@@ -346,9 +376,13 @@ pub fn role_service(snap: &Snapshot, name: &str, role: &str) -> Option<Value> {
         return None;
     }
     let spec = json!({"ports": ports, "selector": wanted});
-    let mut metadata = owned_metadata(snap, name);
-    metadata["annotations"] = json!({labels::MADE_OF: made_of(&spec)});
-    Some(json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}))
+    Some(Wanted {
+        name,
+        stamp: Some(made_of(&spec)),
+        spec,
+        api_version: "v1",
+        kind: "Service",
+    })
 }
 
 fn made_of(spec: &Value) -> String {
@@ -358,9 +392,20 @@ fn made_of(spec: &Value) -> String {
 
 /// The budgets that are to be, disjoint by construction: with roles one for the primary and one for
 /// all others, else one for all.
-pub fn budgets(snap: &Snapshot) -> Vec<Value> {
+pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
+    let budget = |name: String, spec: Value, stamp: Option<String>| Wanted {
+        name,
+        spec,
+        stamp,
+        api_version: "policy/v1",
+        kind: "PodDisruptionBudget",
+    };
     let Some(engine) = &snap.ensemble.spec.engine else {
-        return vec![budget(snap)];
+        let spec = json!({
+            "minAvailable": budget_minimum(snap),
+            "selector": {"matchLabels": selector(snap)},
+        });
+        return vec![budget(names::budget(snap.name()), spec, None)];
     };
     let replicas = snap.replicas();
     if replicas < 2 {
@@ -378,14 +423,8 @@ pub fn budgets(snap: &Snapshot) -> Vec<Value> {
                 ],
             },
         });
-        let mut metadata = owned_metadata(snap, &name);
-        metadata["annotations"] = json!({labels::MADE_OF: made_of(&spec["selector"])});
-        json!({
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": metadata,
-            "spec": spec,
-        })
+        let stamp = made_of(&spec["selector"]);
+        budget(name, spec, Some(stamp))
     };
     let others = (replicas - 1).saturating_sub(snap.ensemble.spec.rollout.max_unavailable);
     vec![
@@ -398,19 +437,6 @@ pub fn budgets(snap: &Snapshot) -> Vec<Value> {
 pub fn budget_minimum(snap: &Snapshot) -> i64 {
     let spec = &snap.ensemble.spec;
     i64::from(spec.replicas.saturating_sub(spec.rollout.max_unavailable))
-}
-
-/// The disruption budget.
-pub fn budget(snap: &Snapshot) -> Value {
-    json!({
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": owned_metadata(snap, &names::budget(snap.name())),
-        "spec": {
-            "minAvailable": budget_minimum(snap),
-            "selector": {"matchLabels": selector(snap)},
-        },
-    })
 }
 
 /// A stored revision.

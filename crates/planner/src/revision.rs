@@ -15,27 +15,60 @@ pub fn fnv64(bytes: &[u8]) -> u64 {
 
 /// JSON with its keys in order: the same content has the same text.
 pub fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write_value(&mut text, value);
+    text
+}
+
+fn write_value(text: &mut String, value: &Value) {
     match value {
-        Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by(|a, b| a.0.cmp(b.0));
-            let entries: Vec<String> = entries
-                .into_iter()
-                .map(|(k, v)| format!("{}:{}", Value::from(k.as_str()), canonical(v)))
-                .collect();
-            format!("{{{}}}", entries.join(","))
-        }
+        Value::Object(map) => write_map(text, map),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(canonical).collect();
-            format!("[{}]", items.join(","))
+            text.push('[');
+            for (n, item) in items.iter().enumerate() {
+                if n > 0 {
+                    text.push(',');
+                }
+                write_value(text, item);
+            }
+            text.push(']');
         }
-        other => other.to_string(),
+        Value::String(words) => write_words(text, words),
+        other => text.push_str(&other.to_string()),
+    }
+}
+
+fn write_map(text: &mut String, map: &Map<String, Value>) {
+    let mut entries: Vec<_> = map.iter().collect();
+    entries.sort_by(|a, b| a.0.cmp(b.0));
+    text.push('{');
+    for (n, (key, value)) in entries.into_iter().enumerate() {
+        if n > 0 {
+            text.push(',');
+        }
+        write_words(text, key);
+        text.push(':');
+        write_value(text, value);
+    }
+    text.push('}');
+}
+
+/// Plain words stand as they are: a plan is made often, and few need to be escaped.
+fn write_words(text: &mut String, words: &str) {
+    let plain = |b: u8| b >= 0x20 && b != b'"' && b != b'\\';
+    if words.bytes().all(plain) {
+        text.push('"');
+        text.push_str(words);
+        text.push('"');
+    } else {
+        text.push_str(&Value::from(words).to_string());
     }
 }
 
 /// The name of the revision that holds this template: `orders-6f1c9b2d4e`.
 pub fn name(ensemble: &str, template: &Map<String, Value>) -> String {
-    let text = canonical(&Value::Object(template.clone()));
+    let mut text = String::new();
+    write_map(&mut text, template);
     format!(
         "{ensemble}-{:010x}",
         fnv64(text.as_bytes()) & 0xff_ffff_ffff
@@ -111,6 +144,12 @@ fn same_as(snap: &Snapshot, target: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_same_text_is_made_as_by_serde_whatever_has_to_be_escaped() {
+        let value = json!({"a\"b": ["\u{1}", "\\", "\n", "\u{7f}", "ü", 1.5, null, true]});
+        assert_eq!(canonical(&value), value.to_string());
+    }
 
     #[test]
     fn the_order_of_keys_does_not_make_a_revision() {

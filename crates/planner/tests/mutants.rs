@@ -232,6 +232,16 @@ const CASES: &[Case] = &[
         world.switching(0, 1, 7, "Asked").lead(1, 7);
         switchover(&world.plan()).is_some_and(|s| s.0 == "Asked")
     }),
+    ("switch-has-a-deadline", || {
+        let mut world = handing_over();
+        world.switching(0, 1, 7, "Asked").after(600);
+        switchover(&world.plan()).is_some_and(|s| s.0 == "Abandoned")
+    }),
+    ("switch-by-its-author", || {
+        let mut world = handing_over();
+        world.switching(0, 1, 7, "Proposed").epoch += 1;
+        switchover(&world.plan()).is_some_and(|s| s.0 == "Abandoned")
+    }),
     ("parameters-in-order", || {
         let mut world = World::led(3, 0);
         world.parameter("max_connections", "100", "200");

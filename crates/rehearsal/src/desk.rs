@@ -7,6 +7,7 @@ use ensemble_conductor::{CallId, EngineCall};
 use simkube::Resource;
 use std::sync::Arc;
 
+#[derive(Clone)]
 struct Waiting {
     at: u64,
     asked_by: Arc<str>,
@@ -15,7 +16,7 @@ struct Waiting {
 }
 
 /// Answers that have not arrived.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Desk {
     waiting: Vec<Waiting>,
     /// How many questions were asked.

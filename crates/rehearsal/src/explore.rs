@@ -1,7 +1,7 @@
 //! Bad days by the thousand: every kind of fault at every call of every scenario, then pairs.
 
 use crate::fault::{self, Fault, What};
-use crate::run::{Run, Violation, run};
+use crate::run::{Rehearsal, Run, Violation, run};
 use crate::scenario::Scenario;
 use serde::Serialize;
 
@@ -103,7 +103,7 @@ impl Default for Plan {
     }
 }
 
-/// Plays every single fault at every call of the scenarios, then sampled pairs.
+/// Plays every single fault at every call of the scenarios, and sampled pairs.
 pub fn explore(
     scenarios: &[Scenario],
     plan: &Plan,
@@ -111,56 +111,71 @@ pub fn explore(
 ) -> Findings {
     let mut findings = Findings::default();
     for scenario in scenarios {
-        let calm = run(scenario, &[], false);
-        let calls = calm.as_ref().map_or(0, |r| r.calls);
-        let roles = calm.as_ref().is_ok_and(|r| r.asked > 0);
-        let kinds: Vec<What> = plan
-            .kinds
-            .iter()
-            .copied()
-            .filter(|w| roles || !w.is_about_roles())
-            .collect();
-        findings.note(scenario, &[], calm);
-        for (turn, what) in kinds.iter().enumerate() {
-            if scenario.without.contains(what) {
-                continue;
-            }
-            let first = turn as u32 % plan.stride.max(1);
-            for at_call in (first..calls).step_by(plan.stride.max(1) as usize) {
-                let faults = [Fault {
-                    what: *what,
-                    at_call,
-                }];
-                findings.note(scenario, &faults, run(scenario, &faults, false));
-                if plan.stop_early && !findings.failures.is_empty() {
-                    return findings;
-                }
-            }
-            progress(&findings, scenario);
+        explore_one(scenario, plan, &mut findings, &mut progress);
+        if plan.stop_early && !findings.failures.is_empty() {
+            break;
         }
-        pairs(scenario, plan, &kinds, calls, &mut findings);
-        progress(&findings, scenario);
     }
     findings
 }
 
-fn pairs(scenario: &Scenario, plan: &Plan, kinds: &[What], calls: u32, findings: &mut Findings) {
-    let mut dice = Dice(plan.seed ^ 0x9e37_79b9_7f4a_7c15);
-    for _ in 0..plan.pairs {
-        let mut fault = || Fault {
-            what: kinds[dice.below(kinds.len() as u64) as usize],
-            // A fault makes a run longer: the second may come after the calm run's end.
-            at_call: dice.below(u64::from(calls) * 3 / 2 + 1) as u32,
-        };
-        let faults = [fault(), fault()];
-        if faults.iter().any(|f| scenario.without.contains(&f.what)) {
-            continue;
+/// Plays the calm day up to each call, and from there every bad day that begins with it: what comes
+/// before is played once for all of them.
+fn explore_one(
+    scenario: &Scenario,
+    plan: &Plan,
+    findings: &mut Findings,
+    progress: &mut impl FnMut(&Findings, &Scenario),
+) {
+    let calm = run(scenario, &[], false);
+    let calls = calm.as_ref().map_or(0, |r| r.calls);
+    let roles = calm.as_ref().is_ok_and(|r| r.asked > 0);
+    findings.note(scenario, &[], calm);
+    let fits = |w: &What| roles || !w.is_about_roles();
+    let kinds = plan.kinds.iter().copied().filter(fits);
+    let kinds: Vec<(usize, What)> = kinds
+        .enumerate()
+        .filter(|(_, w)| !scenario.without.contains(w))
+        .collect();
+    let mut pairs = pairs(plan, &kinds, calls);
+    let mut day = Rehearsal::start(scenario, &[], false);
+    while let Ok(Some(call)) = day.next_stop() {
+        let stride = plan.stride.max(1);
+        let due = kinds
+            .iter()
+            .filter(|(n, _)| call % stride == *n as u32 % stride);
+        let singles = due.map(|(_, what)| {
+            vec![Fault {
+                what: *what,
+                at_call: call,
+            }]
+        });
+        let begins_here = |pair: &mut Vec<Fault>| pair.iter().any(|f| f.at_call == call);
+        let bad_days: Vec<Vec<Fault>> = singles.chain(pairs.extract_if(.., begins_here)).collect();
+        for faults in bad_days {
+            findings.note(scenario, &faults, day.part(&faults).finish());
+            if plan.stop_early && !findings.failures.is_empty() {
+                return;
+            }
         }
-        findings.note(scenario, &faults, run(scenario, &faults, false));
-        if plan.stop_early && !findings.failures.is_empty() {
-            return;
-        }
+        progress(findings, scenario);
     }
+}
+
+/// Pairs of faults, the same for the same seed.
+fn pairs(plan: &Plan, kinds: &[(usize, What)], calls: u32) -> Vec<Vec<Fault>> {
+    let mut dice = Dice(plan.seed ^ 0x9e37_79b9_7f4a_7c15);
+    if kinds.is_empty() || calls == 0 {
+        return Vec::new();
+    }
+    let mut fault = |calls: u64| Fault {
+        what: kinds[dice.below(kinds.len() as u64) as usize].1,
+        at_call: dice.below(calls) as u32,
+    };
+    let calls = u64::from(calls);
+    // A fault makes a run longer: the second may come after the calm run's end.
+    let mut pair = || vec![fault(calls), fault(calls * 3 / 2 + 1)];
+    (0..plan.pairs).map(|_| pair()).collect()
 }
 
 /// Splitmix64: small, and the same everywhere.

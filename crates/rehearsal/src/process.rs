@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A controller process.
+#[derive(Clone)]
 pub struct Process {
     /// Who it is in the log of calls.
     pub name: Arc<str>,
@@ -183,9 +184,9 @@ impl Process {
         }
     }
 
-    /// Whether it does not see all that is new.
-    pub fn is_blind(&self) -> bool {
-        self.blind_until.is_some() || self.blind_to_pods_until.is_some()
+    /// Until when it does not see all that is new.
+    pub fn blind_until(&self) -> Option<Time> {
+        self.blind_until.max(self.blind_to_pods_until)
     }
 
     fn see(&mut self, world: &mut World) {

@@ -28,11 +28,14 @@ fn broken(rule: &'static str, seen: String) -> Result<(), Broken> {
 pub struct RoleRules {
     read: usize,
     changes: usize,
-    /// By pod uid: when we disrupted it.
-    disrupted: BTreeMap<String, u64>,
+    /// By pod uid: when we disrupted it, and at which start of its PostgreSQL.
+    disrupted: BTreeMap<String, (u64, u64)>,
     /// Changes of leader since a user last did something: by our will, and by others.
     ours: u32,
     others: u32,
+    /// A switchover was asked for and has not come about; it was before the user's last act.
+    asked: bool,
+    asked_before: bool,
     /// Changes in place by us.
     pub in_place: u32,
 }
@@ -72,6 +75,7 @@ impl RoleRules {
             self.read = at + 1;
             if &*entry.origin.client == "user" {
                 (self.ours, self.others) = (0, 0);
+                self.asked_before = self.asked;
             }
             if entry.origin.client.starts_with("controller") {
                 self.entry(world, model, entry)?;
@@ -105,7 +109,9 @@ impl RoleRules {
         let spec = ensemble(world).map(|e| e["spec"].clone());
         let Some(spec) = spec else { return Ok(()) };
         let target = Target::new(previous, &spec, entry.at.0);
-        self.disrupted.insert(target.uid.clone(), entry.at.0);
+        let start = model.start_of(&target.uid);
+        self.disrupted
+            .insert(target.uid.clone(), (entry.at.0, start));
         disruption(world, model, &target)
     }
 
@@ -113,13 +119,15 @@ impl RoleRules {
         if change.from.is_none() || change.from.as_ref() == Some(&change.to) {
             return Ok(());
         }
-        let uid = change.from_uid.as_deref().unwrap_or_default();
-        let hurt = self
-            .disrupted
-            .get(uid)
-            .is_some_and(|at| at + BLAME_MS >= change.at);
+        let led = change.from_run.as_ref();
+        let act = led.and_then(|(uid, _)| self.disrupted.get(uid));
+        // What we did to it as a replica, before it was started anew and led, is over.
+        let hurt = act
+            .zip(led)
+            .is_some_and(|((at, start), (_, led))| at + BLAME_MS >= change.at && start >= led);
         if change.asked_by_us {
-            self.ours += 1;
+            self.asked = false;
+            self.ours += u32::from(!std::mem::take(&mut self.asked_before));
         } else {
             self.others += 1;
         }
@@ -141,7 +149,15 @@ impl RoleRules {
         };
         let now = world.cluster.now().0;
         match call.ask() {
-            Ask::SwitchOver { candidate, .. } => successor(model, candidate, now),
+            Ask::SwitchOver { leader, candidate } => {
+                successor(model, candidate, now)?;
+                let spec = ensemble(world).map(|e| e["spec"].clone());
+                let budget = budget(&spec.unwrap_or_default());
+                nobody_else_away(model, [leader, candidate], budget, now)?;
+                paused_is_left_alone(model, candidate, now)?;
+                (self.asked, self.asked_before) = (true, false);
+                Ok(())
+            }
             Ask::Restart => {
                 let spec = ensemble(world).map(|e| e["spec"].clone());
                 let pod = world.cluster.get(Resource::Pods, NAMESPACE, call.member());
@@ -151,7 +167,8 @@ impl RoleRules {
                 let mut target = Target::new(&pod, &spec, now);
                 // The engine itself keeps the lead while it restarts.
                 target.leader_may = true;
-                self.disrupted.insert(target.uid.clone(), now);
+                let start = model.start_of(&target.uid);
+                self.disrupted.insert(target.uid.clone(), (now, start));
                 disruption(world, model, &target)
             }
             Ask::Observe | Ask::Nudge | Ask::SetParameters(_) => Ok(()),
@@ -207,13 +224,11 @@ struct Target {
 impl Target {
     fn new(pod: &Value, spec: &Value, at: u64) -> Self {
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-        let number =
-            |v: &Value, default: u64| u32::try_from(v.as_u64().unwrap_or(default)).unwrap_or(0);
         Self {
             name: text(&pod["metadata"]["name"]),
             uid: text(&pod["metadata"]["uid"]),
-            replicas: number(&spec["replicas"], 1),
-            budget: number(&spec["rollout"]["maxUnavailable"], 1) as usize,
+            replicas: u32::try_from(spec["replicas"].as_u64().unwrap_or(1)).unwrap_or(0),
+            budget: budget(spec),
             at,
             leader_may: spec["rollout"]["primary"] == "Restart",
         }
@@ -225,6 +240,46 @@ impl Target {
             .filter(move |o| Some(*o) != own)
             .map(|o| format!("orders-{o}"))
     }
+}
+
+fn budget(spec: &Value) -> usize {
+    let most = spec["rollout"]["maxUnavailable"].as_u64().unwrap_or(1);
+    usize::try_from(most).unwrap_or(0)
+}
+
+/// The one that hands over is away for a while: at most as many others as the budget leaves may be
+/// on their way just then.
+fn nobody_else_away(
+    model: &Patroni,
+    both: [&String; 2],
+    budget: usize,
+    now: u64,
+) -> Result<(), Broken> {
+    let patience = u64::from(RECOVER_AFTER_SECONDS) * 1000;
+    let away: Vec<&str> = model
+        .coming_up()
+        .filter(|(name, _)| !both.iter().any(|b| b == name))
+        .filter(|(_, since)| since + LOOK_MS < now && now + LOOK_MS < since + patience)
+        .map(|(name, _)| name)
+        .collect();
+    if away.len() < budget {
+        return Ok(());
+    }
+    let seen = format!(
+        "the lead is to go to {} while {away:?} did not stream; {}",
+        both[1],
+        model.describe()
+    );
+    broken("switch-within-budget", seen)
+}
+
+/// While its high availability is paused nobody takes over: it is left alone.
+fn paused_is_left_alone(model: &Patroni, name: &str, now: u64) -> Result<(), Broken> {
+    if !model.paused_since(now.saturating_sub(LOOK_MS)) {
+        return Ok(());
+    }
+    let seen = format!("{name} was touched while paused; {}", model.describe());
+    broken("paused-is-left-alone", seen)
 }
 
 fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Broken> {
@@ -248,6 +303,7 @@ fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Bro
         );
         return broken("no-disruption-without-a-leader", seen);
     }
+    paused_is_left_alone(model, &target.name, target.at)?;
     let out: Vec<String> = target
         .others()
         .filter(|name| !model.in_sync(name) && model.synced_at(name) + LOOK_MS < target.at)

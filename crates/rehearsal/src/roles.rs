@@ -268,6 +268,72 @@ pub const ALL: &[Scenario] = &[
     ),
 ];
 
+/// Scripts in which nothing but the rules about roles stands between a member and harm: a budget
+/// that allows everything, a lead that is handed over while something else is to change.
+pub const ALONE: &[Scenario] = &[
+    script(
+        "roles-careless",
+        "a new image, all members may be down at once, orders-2 leads",
+        &[
+            Line::Do("create, maxUnavailable: 3", |w| {
+                found(w, false, json!({"rollout": {"maxUnavailable": 3}}))
+            }),
+            SETTLED,
+            LEAD_2,
+            SETTLED,
+            QUIET,
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-careless-restart",
+        "the same, and the primary is restarted as it is",
+        &[
+            Line::Do("create, primary: Restart, maxUnavailable: 3", |w| {
+                found(
+                    w,
+                    false,
+                    json!({"rollout": {"primary": "Restart", "maxUnavailable": 3}}),
+                )
+            }),
+            SETTLED,
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-switch-unnamed",
+        "the lead is asked to go to one that commits do not wait for",
+        &[
+            SYNC,
+            SETTLED,
+            Line::Do("ensemble switch orders --to the other replica", |w| {
+                let to = unnamed(w);
+                request(w, "go", json!({"switch": {"to": to}}))
+            }),
+            Line::Until("the request is answered", |w| answered(w, "go")),
+            SETTLED,
+        ],
+    ),
+    script(
+        "roles-switch-and-image",
+        "a new image while the lead is being handed over",
+        &[
+            ASYNC,
+            SETTLED,
+            Line::Do("ensemble switch orders --to orders-1", |w| {
+                request(w, "go", json!({"switch": {"to": "orders-1"}}))
+            }),
+            Line::Until("the lead is being handed over, or that was refused", |w| {
+                patroni::of(w).is_some_and(Patroni::is_handing_over) || answered(w, "go")
+            }),
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+];
+
 const ASYNC: Line = Line::Do("create", |w| found(w, false, json!({})));
 const SYNC: Line = Line::Do("create, synchronous", |w| found(w, true, json!({})));
 const SIZED: Line = Line::Do("create with cpu 1, memory 1Gi", |w| {
@@ -354,6 +420,19 @@ fn request(world: &mut World, name: &str, spec: Value) {
     });
     body["spec"]["ensemble"] = "orders".into();
     user(world, Request::create(world.requests, NAMESPACE, body));
+}
+
+/// The replica that is not the synchronous standby.
+fn unnamed(world: &World) -> String {
+    let others = ["orders-0", "orders-1", "orders-2"].into_iter();
+    let model = patroni::of(world);
+    let taken =
+        |n: &&str| model.is_some_and(|m| m.leader() != Some(n) && m.sync_standby() != Some(n));
+    others
+        .into_iter()
+        .find(taken)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn answered(world: &World, name: &str) -> bool {

@@ -19,6 +19,8 @@ use std::collections::BTreeMap;
 const PATIENCE_MS: u64 = 40 * 60 * 1000;
 /// How long a call takes.
 const CALL_MS: u64 = 5;
+/// How long all may take to settle once nothing is wrong any more.
+const SETTLE_MS: u64 = 120_000;
 /// How long a node is away.
 const NODE_AWAY_MS: u64 = 420_000;
 
@@ -60,10 +62,46 @@ pub struct Violation {
     pub trace: Vec<String>,
 }
 
-struct Rehearsal<'a> {
+/// Where in its script a rehearsal is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    /// The line; the two after the last wait until all is quiet and stays so.
+    line: usize,
+    /// When it began; None before.
+    since: Option<u64>,
+    /// Until when time passes at most.
+    until: u64,
+    /// How many calls there had been when it was to be quiet.
+    calls: u32,
+}
+
+/// Why a rehearsal does not go on.
+enum Stop {
+    /// It has gone wrong.
+    Violated(Violation),
+    /// The next thing is a call, and it is to stop there.
+    AtCall,
+}
+
+impl From<Violation> for Stop {
+    fn from(violation: Violation) -> Self {
+        Self::Violated(violation)
+    }
+}
+
+/// A rehearsal under way. A clone goes on in a world of its own.
+#[derive(Clone)]
+pub struct Rehearsal {
+    lines: &'static [Line],
+    place: Place,
+    /// Stops before each call.
+    stops: bool,
+    /// It has stopped before a call and goes on from there.
+    stopped: bool,
+    began: u64,
     world: World,
     processes: Vec<Process>,
-    faults: &'a [Fault],
+    faults: Vec<Fault>,
     run: Run,
     checker: Checker,
     roles: RoleRules,
@@ -77,42 +115,105 @@ struct Rehearsal<'a> {
 
 /// Plays a scenario with faults.
 pub fn run(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Result<Run, Violation> {
-    let mut world = world::fresh();
-    let first = Process::start(&mut world, "controller-1", 1);
-    let mut rehearsal = Rehearsal {
-        world,
-        processes: vec![first],
-        faults,
-        run: Run::default(),
-        checker: Checker::default(),
-        roles: RoleRules::default(),
-        desk: Desk::default(),
-        heal: Vec::new(),
-        late: Vec::new(),
-        epoch: 1,
-        started: 1,
-        tracing,
-    };
-    let began = rehearsal.world.cluster.now().0;
-    for line in scenario.lines {
-        rehearsal.line(line)?;
-    }
-    rehearsal.quiescence()?;
-    let mut run = rehearsal.run;
-    run.virtual_ms = rehearsal.world.cluster.now().0 - began;
-    run.checks = rehearsal.checker.checks;
-    run.disruptions = rehearsal.checker.disruptions;
-    run.fewest_ready = rehearsal.checker.fewest_ready;
-    run.asked = rehearsal.desk.asked;
-    run.in_place = rehearsal.roles.in_place;
-    if let Some(model) = patroni::of(&rehearsal.world) {
-        run.leader_changes = u32::try_from(model.changes().len().saturating_sub(1)).unwrap_or(0);
-        run.longest_pause_ms = model.longest_pause_ms();
-    }
-    Ok(run)
+    Rehearsal::start(scenario, faults, tracing).finish()
 }
 
-impl Rehearsal<'_> {
+impl Rehearsal {
+    /// Sets the stage.
+    pub fn start(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Self {
+        let mut world = world::fresh();
+        let first = Process::start(&mut world, "controller-1", 1);
+        Self {
+            lines: scenario.lines,
+            place: Place::default(),
+            stops: false,
+            stopped: false,
+            began: world.cluster.now().0,
+            world,
+            processes: vec![first],
+            faults: faults.to_vec(),
+            run: Run::default(),
+            checker: Checker::default(),
+            roles: RoleRules::default(),
+            desk: Desk::default(),
+            heal: Vec::new(),
+            late: Vec::new(),
+            epoch: 1,
+            started: 1,
+            tracing,
+        }
+    }
+
+    /// Plays up to the next call, whose number is returned, or to the end.
+    pub fn next_stop(&mut self) -> Result<Option<u32>, Violation> {
+        self.stops = true;
+        match self.script() {
+            Ok(()) => Ok(None),
+            Err(Stop::AtCall) => {
+                self.stopped = true;
+                Ok(Some(self.run.calls))
+            }
+            Err(Stop::Violated(violation)) => Err(violation),
+        }
+    }
+
+    /// Plays to the end.
+    pub fn finish(mut self) -> Result<Run, Violation> {
+        self.stops = false;
+        match self.script() {
+            Ok(()) | Err(Stop::AtCall) => Ok(self.result()),
+            Err(Stop::Violated(violation)) => Err(violation),
+        }
+    }
+
+    /// Another that goes on from here and in which these things go wrong.
+    pub fn part(&self, faults: &[Fault]) -> Self {
+        let mut other = self.clone();
+        other.faults = faults.to_vec();
+        other
+    }
+
+    /// What came of it, once it is over.
+    pub fn result(&self) -> Run {
+        let mut run = self.run.clone();
+        run.virtual_ms = self.world.cluster.now().0 - self.began;
+        run.checks = self.checker.checks;
+        run.disruptions = self.checker.disruptions;
+        run.fewest_ready = self.checker.fewest_ready;
+        run.asked = self.desk.asked;
+        run.in_place = self.roles.in_place;
+        if let Some(model) = patroni::of(&self.world) {
+            let changes = model.changes().len().saturating_sub(1);
+            run.leader_changes = u32::try_from(changes).unwrap_or(0);
+            run.longest_pause_ms = model.longest_pause_ms();
+        }
+        run
+    }
+
+    /// Plays from where it is.
+    fn script(&mut self) -> Result<(), Stop> {
+        while let Some(line) = self.lines.get(self.place.line) {
+            self.line(line)?;
+            self.next_line();
+        }
+        self.quiescence()
+    }
+
+    fn next_line(&mut self) {
+        let line = self.place.line + 1;
+        self.place = Place {
+            line,
+            ..Place::default()
+        };
+    }
+
+    /// When the present line began; whether that is now.
+    fn begin(&mut self) -> (u64, bool) {
+        let now = self.world.cluster.now().0;
+        let first = self.place.since.is_none();
+        (*self.place.since.get_or_insert(now), first)
+    }
+
     fn say(&mut self, what: impl FnOnce() -> String) {
         if self.tracing {
             let ms = self.world.cluster.now().0 % 100_000_000;
@@ -131,25 +232,30 @@ impl Rehearsal<'_> {
         }
     }
 
-    fn line(&mut self, line: &Line) -> Result<(), Violation> {
-        let start = self.world.cluster.now().0;
+    fn line(&mut self, line: &Line) -> Result<(), Stop> {
+        let (start, first) = self.begin();
         match line {
             Line::Do(what, act) => {
                 self.say(|| format!("user: {what}"));
                 act(&mut self.world);
-                self.check()
+                Ok(self.check()?)
             }
             Line::Repeat(what, act, holds) => {
-                self.say(|| format!("user, again and again: {what}"));
-                while !holds(&self.world) {
-                    act(&mut self.world);
-                    self.check()?;
-                    let now = self.world.cluster.now().0;
-                    if now > start + PATIENCE_MS {
-                        let seen = format!("not within 40 minutes: {what}");
-                        return Err(self.violation("converges", seen));
+                if first {
+                    self.say(|| format!("user, again and again: {what}"));
+                }
+                while self.stopped || !holds(&self.world) {
+                    if !self.stopped {
+                        act(&mut self.world);
+                        self.check()?;
+                        let now = self.world.cluster.now().0;
+                        if now > start + PATIENCE_MS {
+                            let seen = format!("not within 40 minutes: {what}");
+                            return Err(self.violation("converges", seen).into());
+                        }
+                        self.place.until = now + 5_000;
                     }
-                    self.play(now + 5_000, holds)?;
+                    self.play(self.place.until, holds)?;
                 }
                 Ok(())
             }
@@ -162,29 +268,45 @@ impl Rehearsal<'_> {
                 let status = scenario::status(&self.world);
                 let waits = status.plan.first_blocked().map(|(_, b)| b.message.clone());
                 let seen = format!("not within 40 minutes: {what}; it waits for {waits:?}");
-                Err(self.violation("converges", seen))
+                Err(self.violation("converges", seen).into())
             }
         }
     }
 
     /// Once all is well, nothing is written.
-    fn quiescence(&mut self) -> Result<(), Violation> {
-        let start = self.world.cluster.now().0;
-        // Leftovers of faults and slow watches first.
-        let blind = self.processes.iter().any(Process::is_blind);
-        let troubled = patroni::of(&self.world).is_some_and(patroni::Patroni::in_trouble);
-        let calm = self.heal.is_empty() && self.late.is_empty() && !blind && !troubled;
-        let leftovers = if calm { 0 } else { NODE_AWAY_MS + 120_000 };
-        self.play(start + leftovers + 30_000, |_| false)?;
-        let calls = self.run.calls;
-        let now = self.world.cluster.now().0;
-        self.play(now + 60_000, |_| false)?;
-        if self.run.calls != calls {
-            let seen = format!("{} calls although nothing happened", self.run.calls - calls);
-            return Err(self.violation("quiescence", seen));
+    fn quiescence(&mut self) -> Result<(), Stop> {
+        if self.place.line == self.lines.len() {
+            let (start, first) = self.begin();
+            if first {
+                self.place.until = start + self.leftovers_ms() + 30_000;
+            }
+            self.play(self.place.until, |_| false)?;
+            self.next_line();
+        }
+        let (start, first) = self.begin();
+        if first {
+            self.place.calls = self.run.calls;
+        }
+        self.play(start + 60_000, |_| false)?;
+        let calls = self.run.calls - self.place.calls;
+        if calls != 0 {
+            let seen = format!("{calls} calls although nothing happened");
+            return Err(self.violation("quiescence", seen).into());
         }
         let quiet = self.roles.quiet(&self.world);
-        quiet.map_err(|b| self.broken(b))
+        Ok(quiet.map_err(|b| self.broken(b))?)
+    }
+
+    /// How long what faults left behind may take to be over.
+    fn leftovers_ms(&self) -> u64 {
+        let as_ms = |t: Time| u64::try_from(t.0).unwrap_or(0);
+        let blind = self.processes.iter().filter_map(Process::blind_until);
+        let heal = self.heal.iter().map(|(at, _)| *at);
+        let late = self.late.iter().map(|(at, _)| *at);
+        let model = patroni::of(&self.world).and_then(patroni::Patroni::troubled_until);
+        let ends = blind.map(as_ms).chain(heal).chain(late).chain(model).max();
+        let now = self.world.cluster.now().0;
+        ends.map_or(0, |end| end.saturating_sub(now) + SETTLE_MS)
     }
 
     fn broken(&mut self, broken: Broken) -> Violation {
@@ -198,8 +320,11 @@ impl Rehearsal<'_> {
     }
 
     /// Plays until something holds or time is over; whether it held.
-    fn play(&mut self, until: u64, holds: impl Fn(&World) -> bool) -> Result<bool, Violation> {
+    fn play(&mut self, until: u64, holds: impl Fn(&World) -> bool) -> Result<bool, Stop> {
         let mut looked_at = None;
+        if std::mem::take(&mut self.stopped) {
+            self.next_call()?;
+        }
         loop {
             // Only a write, or a change in the engine, can make it hold.
             let version = patroni::of(&self.world).map(patroni::Patroni::version);
@@ -218,6 +343,9 @@ impl Rehearsal<'_> {
                 process.turn(&mut self.world);
             }
             self.ask_engines()?;
+            if self.stops && self.whose_turn().is_some() {
+                return Err(Stop::AtCall);
+            }
             if self.next_call()? {
                 continue;
             }
@@ -300,13 +428,7 @@ impl Rehearsal<'_> {
 
     /// Sends the next call of the controller whose turn it is.
     fn next_call(&mut self) -> Result<bool, Violation> {
-        let turn = self.run.calls as usize;
-        let count = self.processes.len();
-        let awake = |p: &Process| p.asleep_until.is_none() && !p.calls.is_empty();
-        let chosen = (0..count)
-            .map(|n| (turn + n) % count)
-            .find(|n| awake(&self.processes[*n]));
-        let Some(chosen) = chosen else {
+        let Some(chosen) = self.whose_turn() else {
             return Ok(false);
         };
         let Some((id, call)) = self.processes[chosen].calls.pop_front() else {
@@ -338,6 +460,16 @@ impl Rehearsal<'_> {
             self.pass(to)?;
         }
         Ok(true)
+    }
+
+    /// The controller that sends the next call, if there is one to be sent.
+    fn whose_turn(&self) -> Option<usize> {
+        let turn = self.run.calls as usize;
+        let count = self.processes.len();
+        let awake = |p: &Process| p.asleep_until.is_none() && !p.calls.is_empty();
+        (0..count)
+            .map(|n| (turn + n) % count)
+            .find(|n| awake(&self.processes[*n]))
     }
 
     fn execute(

@@ -314,7 +314,8 @@ const READY: Line = Line::Until("all serve at the newest revision", ready);
 
 /// The script of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
-    ALL.iter().chain(ALONE).find(|s| s.name == name)
+    let all = ALL.iter().chain(ALONE).chain(roles::ALONE);
+    all.into_iter().find(|s| s.name == name)
 }
 
 /// A user's call; one that fails is the user's affair.

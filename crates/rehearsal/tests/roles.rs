@@ -1,71 +1,60 @@
-//! Members that play roles, on calm days.
+//! Members that play roles: what goes wrong at every call.
 #![allow(clippy::unwrap_used)]
 
-use ensemble_rehearsal::explore::{Plan, explore};
-use ensemble_rehearsal::{roles, run};
+mod common;
+
+use ensemble_rehearsal::explore::Plan;
+use ensemble_rehearsal::run::Rehearsal;
+use ensemble_rehearsal::{Fault, Run, roles, run};
 
 #[test]
 fn every_script_about_roles_ends_well_on_a_calm_day() {
-    let only = std::env::var("ENSEMBLE_SCENARIO").unwrap_or_default();
-    for scenario in roles::ALL.iter().filter(|s| s.name.contains(&only)) {
-        match run(scenario, &[], true) {
-            Ok(run) => println!(
-                "{}: {} calls, {} asked, {} ms, {} changes of leader, longest pause {} ms, {} in place, {} ended",
-                scenario.name,
-                run.calls,
-                run.asked,
-                run.virtual_ms,
-                run.leader_changes,
-                run.longest_pause_ms,
-                run.in_place,
-                run.disruptions
-            ),
-            Err(violation) => panic!(
-                "{}: {}: {}\n{}",
-                scenario.name,
-                violation.rule,
-                violation.seen,
-                violation.trace.join("\n")
-            ),
-        }
-    }
+    common::calm(&common::chosen(roles::ALL), |run| {
+        format!(
+            "{} calls, {} asked, {} ms, {} changes of leader, longest pause {} ms, {} in place, {} ended",
+            run.calls,
+            run.asked,
+            run.virtual_ms,
+            run.leader_changes,
+            run.longest_pause_ms,
+            run.in_place,
+            run.disruptions
+        )
+    });
 }
 
 #[test]
 fn no_single_fault_breaks_an_invariant_about_roles() {
-    // `ENSEMBLE_SWEEP=all` tries every fault at every call; without it each kind is tried at few,
-    // in turns. `ENSEMBLE_SCENARIO` picks scripts by a part of their name.
-    let all = std::env::var("ENSEMBLE_SWEEP").is_ok_and(|v| v == "all");
-    let only = std::env::var("ENSEMBLE_SCENARIO").unwrap_or_default();
-    let plan = Plan {
-        stride: if all { 1 } else { 40 },
-        ..Plan::default()
-    };
-    let started = std::time::Instant::now();
-    let scenarios = roles::ALL.iter().filter(|s| s.name.contains(&only));
-    let scenarios: Vec<_> = scenarios.copied().collect();
-    let sweep = |half: usize| {
-        let mine: Vec<_> = scenarios.iter().skip(half).step_by(2).copied().collect();
-        explore(&mine, &plan, |_, _| {})
-    };
-    let (even, odd) = std::thread::scope(|scope| {
-        let odd = scope.spawn(|| sweep(1));
-        (sweep(0), odd.join().unwrap())
-    });
-    let failures: Vec<_> = even.failures.iter().chain(&odd.failures).collect();
-    for failure in &failures {
-        println!("{}: {} ({})", failure.rule, failure.seen, failure.replay());
+    common::sweep(&common::chosen(roles::ALL), 20);
+}
+
+/// What is compared of two runs.
+fn in_short(run: &Run) -> String {
+    format!("{run:?}")
+}
+
+#[test]
+fn a_day_that_parts_from_another_ends_as_if_it_had_been_played_from_the_start() {
+    let scenario = roles::ALL.iter().find(|s| s.name == "roles-drain").unwrap();
+    let kinds = Plan::default().kinds;
+    let mut day = Rehearsal::start(scenario, &[], false);
+    let mut parted = 0;
+    while let Ok(Some(at_call)) = day.next_stop() {
+        let what = kinds[at_call as usize % kinds.len()];
+        let faults = [Fault { what, at_call }];
+        let from_here = day.part(&faults).finish();
+        let from_the_start = run(scenario, &faults, false);
+        assert_eq!(
+            from_here.map(|r| in_short(&r)).map_err(|v| v.seen),
+            from_the_start.map(|r| in_short(&r)).map_err(|v| v.seen),
+            "{faults:?}"
+        );
+        parted += 1;
     }
-    let schedules = even.schedules + odd.schedules;
-    println!(
-        "{schedules} schedules, {} checks, {:?}",
-        even.checks + odd.checks,
-        started.elapsed()
-    );
-    assert!(
-        failures.is_empty(),
-        "{} of {schedules} schedules failed",
-        failures.len()
+    assert!(parted > 40, "only {parted} calls");
+    assert_eq!(
+        in_short(&day.result()),
+        in_short(&run(scenario, &[], false).unwrap())
     );
 }
 

@@ -27,13 +27,18 @@ pub fn run(draft: &mut Draft<'_>) {
 
 fn next(draft: &Draft<'_>, switch: &Switchover) -> (SwitchPhase, String) {
     let snap = draft.snap;
-    let late = Time::from_stamp(&switch.deadline) <= snap.now;
+    let late = Time::from_stamp(&switch.deadline) <= snap.now
+        && !crate::mutants::is_off("switch-has-a-deadline");
     let news = snap.memory.switches.get(&switch.id);
     match (switch.phase, news) {
-        (SwitchPhase::Proposed, _) if switch.epoch != snap.epoch => (
-            SwitchPhase::Abandoned,
-            "another controller wrote it down and never asked".into(),
-        ),
+        (SwitchPhase::Proposed, _)
+            if switch.epoch != snap.epoch && !crate::mutants::is_off("switch-by-its-author") =>
+        {
+            (
+                SwitchPhase::Abandoned,
+                "another controller wrote it down and never asked".into(),
+            )
+        }
         (SwitchPhase::Proposed, Some(SwitchNews::Confirmed)) if !late => {
             (SwitchPhase::Asked, String::new())
         }

@@ -3,7 +3,7 @@
 
 use crate::memory::Kind;
 use crate::plan::{Draft, blocker};
-use crate::render;
+use crate::render::{self, Wanted};
 use crate::view::{BudgetView, Meta};
 use crate::write::Write;
 use ensemble_api::report::Action;
@@ -74,21 +74,22 @@ fn role_services(draft: &mut Draft<'_>) {
     ];
     for (wanted, name, role) in services {
         let found = snap.services.get(&name);
-        let body = wanted
-            .then(|| render::role_service(snap, &name, role))
+        let taken = (Kind::Service, name.clone());
+        let service = wanted
+            .then(|| render::role_service(snap, name, role))
             .flatten();
-        match (body, found) {
-            (Some(body), None) if !snap.memory.taken.contains_key(&(Kind::Service, name)) => {
+        match (service, found) {
+            (Some(service), None) if !snap.memory.taken.contains_key(&taken) => {
                 draft.write(Write::Create {
                     kind: Kind::Service,
-                    body,
+                    body: service.body(snap),
                 });
             }
-            (Some(body), Some(found)) if is_out_of_date(&found.meta, &body) => {
+            (Some(service), Some(found)) if is_out_of_date(&found.meta, &service) => {
                 draft.write(Write::Patch {
                     kind: Kind::Service,
                     pin: found.meta.pin.clone(),
-                    body: refreshed(draft, &body),
+                    body: refreshed(draft, &service),
                 });
             }
             (None, Some(found)) if !found.meta.deleting => {
@@ -103,21 +104,18 @@ fn role_services(draft: &mut Draft<'_>) {
 }
 
 /// Whether an object of ours was made of something else than what is wanted, or lost its owner.
-fn is_out_of_date(found: &Meta, wanted: &Value) -> bool {
-    let stamp = wanted["metadata"]["annotations"][labels::MADE_OF].as_str();
-    found.controller.is_none()
-        || found.annotations.get(labels::MADE_OF).map(String::as_str) != stamp
+fn is_out_of_date(found: &Meta, wanted: &Wanted) -> bool {
+    found.controller.is_none() || found.annotations.get(labels::MADE_OF) != wanted.stamp.as_ref()
 }
 
 /// What brings an object up to date: its spec, stamp and owner.
-fn refreshed(draft: &Draft<'_>, wanted: &Value) -> Value {
+fn refreshed(draft: &Draft<'_>, wanted: &Wanted) -> Value {
     let mut body = json!({
         "metadata": {"ownerReferences": [render::owner(draft.snap)]},
-        "spec": wanted["spec"],
+        "spec": wanted.spec,
     });
-    let stamp = &wanted["metadata"]["annotations"];
-    if !stamp.is_null() {
-        body["metadata"]["annotations"] = stamp.clone();
+    if let Some(stamp) = &wanted.stamp {
+        body["metadata"]["annotations"] = json!({labels::MADE_OF: stamp});
     }
     body
 }
@@ -158,34 +156,30 @@ fn budgets(draft: &mut Draft<'_>) {
         Vec::new()
     };
     for name in &all {
-        let wanted = wanted
-            .iter()
-            .find(|b| b["metadata"]["name"] == name.as_str());
+        let wanted = wanted.iter().find(|b| b.name == *name);
         let ours = snap.budgets.get(name).filter(|b| is_ours(b));
         budget(draft, name, wanted, ours);
     }
 }
 
-fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Value>, ours: Option<&BudgetView>) {
+fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Wanted>, ours: Option<&BudgetView>) {
     let kind = Kind::Budget;
     match (wanted, ours) {
         // A foreign budget of our name that does not select us is nobody's business.
-        (Some(body), None) if !draft.snap.budgets.contains_key(name) => {
-            draft.write(Write::Create {
-                kind,
-                body: body.clone(),
-            });
+        (Some(wanted), None) if !draft.snap.budgets.contains_key(name) => {
+            let body = wanted.body(draft.snap);
+            draft.write(Write::Create { kind, body });
         }
-        (Some(body), Some(found)) => {
-            let minimum = &body["spec"]["minAvailable"];
+        (Some(wanted), Some(found)) => {
+            let minimum = &wanted.spec["minAvailable"];
             let same = found.min_available == minimum.as_i64();
-            let stamped = !body["metadata"]["annotations"].is_null();
+            let stamped = wanted.stamp.is_some();
             let stale =
-                found.meta.controller.is_none() || stamped && is_out_of_date(&found.meta, body);
+                found.meta.controller.is_none() || stamped && is_out_of_date(&found.meta, wanted);
             if same && !stale {
                 return;
             }
-            let mut patch = refreshed(draft, body);
+            let mut patch = refreshed(draft, wanted);
             // One excludes the other.
             patch["spec"]["maxUnavailable"] = Value::Null;
             let pin = found.meta.pin.clone();

@@ -111,7 +111,7 @@ impl World {
                    "ownerReferences": [{"uid": UID, "controller": true}]}}),
         );
         let snap = world.snapshot();
-        let mut budget = render::budget(&snap);
+        let mut budget = render::budgets(&snap)[0].body(&snap);
         budget["metadata"]["uid"] = "pdb".into();
         world.budgets.insert("orders-members".into(), budget);
         world

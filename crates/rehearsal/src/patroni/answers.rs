@@ -32,6 +32,7 @@ pub struct Answer {
 }
 
 /// What is said.
+#[derive(Clone)]
 pub enum Said {
     /// Known already.
     Now(EngineOutcome),

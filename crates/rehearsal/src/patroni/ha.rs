@@ -343,10 +343,10 @@ impl Patroni {
         run.takes_from = now + PROMOTE_MS;
         run.next_loop = now + LOOP_WAIT_MS;
         run.label = Some("primary");
-        let uid = run.uid.clone();
+        let (uid, start) = (run.uid.clone(), run.start);
         let lost = self.writer.led_by(&log);
-        let former = self.last_leader.replace((name.to_owned(), uid));
-        let (from, from_uid) = former.unzip();
+        let former = self.last_leader.replace((name.to_owned(), (uid, start)));
+        let (from, from_run) = former.unzip();
         self.holder = Some(name.to_owned());
         self.renewed = now;
         self.sync = (name.to_owned(), None);
@@ -354,7 +354,7 @@ impl Patroni {
         self.changes.push(Change {
             at: now,
             from,
-            from_uid,
+            from_run,
             to: name.to_owned(),
             term,
             lost,
@@ -494,6 +494,7 @@ impl Patroni {
             run.takes_from = u64::MAX;
             run.streams_since = None;
             run.start = start;
+            run.started_at = now;
             run.applied = applied;
         }
     }

@@ -68,8 +68,9 @@ pub(crate) struct Run {
     label: Option<&'static str>,
     written: Option<&'static str>,
     reachable: bool,
-    /// Its PostgreSQL's start, in order.
+    /// Its PostgreSQL's start, in order, and when.
     start: u64,
+    started_at: u64,
     /// The parameters that it runs with.
     applied: BTreeMap<String, String>,
 }
@@ -101,8 +102,8 @@ pub struct Change {
     pub at: u64,
     /// Who led before.
     pub from: Option<String>,
-    /// The pod that led before.
-    pub from_uid: Option<String>,
+    /// The pod that led before, and which start of PostgreSQL in it took the lead.
+    pub from_run: Option<(String, u64)>,
     /// Who leads.
     pub to: String,
     /// The new term.
@@ -133,6 +134,7 @@ pub struct Patroni {
     sync: (String, Option<String>),
     handing: Option<Handing>,
     asked_by_us: bool,
+    paused_from: u64,
     paused_until: u64,
     parameters: BTreeMap<String, String>,
     troubles: BTreeMap<Trouble, u64>,
@@ -140,7 +142,7 @@ pub struct Patroni {
     changes: Vec<Change>,
     /// Who led when last.
     last_led: BTreeMap<String, u64>,
-    last_leader: Option<(String, String)>,
+    last_leader: Option<(String, (String, u64))>,
     /// Who last streamed when.
     last_streamed: BTreeMap<String, u64>,
     /// Who was last the synchronous standby when.
@@ -167,6 +169,7 @@ impl Patroni {
             sync: (String::new(), None),
             handing: None,
             asked_by_us: false,
+            paused_from: 0,
             paused_until: 0,
             parameters: BTreeMap::new(),
             troubles: BTreeMap::new(),
@@ -265,6 +268,30 @@ impl Patroni {
         runs.any(|r| r.uid == uid && r.state == State::Up)
     }
 
+    /// Which start of PostgreSQL that pod is at; 0 if none.
+    pub fn start_of(&self, uid: &str) -> u64 {
+        let mut runs = self.members.values().filter_map(|m| m.run.as_ref());
+        runs.find(|r| r.uid == uid).map_or(0, |r| r.start)
+    }
+
+    /// Whether its high availability is paused, for longer than since a moment ago.
+    pub fn paused_since(&self, before: u64) -> bool {
+        self.is(Trouble::Paused) && self.paused_from <= before
+    }
+
+    /// Members that run and do not stream, and when that began.
+    pub fn coming_up(&self) -> impl Iterator<Item = (&str, u64)> {
+        let runs = self.members.iter();
+        let runs = runs.filter_map(|(n, m)| Some((n.as_str(), m.run.as_ref()?)));
+        runs.filter(|(n, r)| r.reachable && !self.in_sync(n))
+            .map(|(n, r)| (n, self.synced_at(n).max(r.started_at)))
+    }
+
+    /// Whether the lead is on its way from one to another.
+    pub fn is_handing_over(&self) -> bool {
+        self.handing.is_some()
+    }
+
     /// Whether PostgreSQL of anybody runs.
     pub fn anybody_up(&self) -> bool {
         let mut runs = self.members.values().filter_map(|m| m.run.as_ref());
@@ -351,6 +378,7 @@ impl Patroni {
             written: None,
             reachable: true,
             start: self.starts,
+            started_at: self.now,
             applied: self.parameters.clone(),
         };
         let member = self.members.entry(process.pod.clone()).or_default();

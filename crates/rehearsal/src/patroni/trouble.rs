@@ -39,15 +39,16 @@ impl Patroni {
         self.advance(now);
         let until = self.now + trouble.lasts_ms();
         if trouble == Trouble::Paused {
+            self.paused_from = self.now;
             self.paused_until = until;
         }
         self.troubles.insert(trouble, until);
         self.next_look = self.now;
     }
 
-    /// Whether anything is wrong with it now.
-    pub fn in_trouble(&self) -> bool {
-        !self.troubles.is_empty()
+    /// Until when something is wrong with it.
+    pub fn troubled_until(&self) -> Option<u64> {
+        self.troubles.values().max().copied()
     }
 
     pub(super) fn is(&self, trouble: Trouble) -> bool {

@@ -55,6 +55,12 @@ impl Rule {
             reads,
         }
     }
+
+    /// Whether one of the fields that it reads is another than before.
+    fn reads_a_change(&self, value: &Value, old: &Value) -> bool {
+        let fields = self.reads.as_ref();
+        fields.is_none_or(|all| all.iter().any(|f| old.get(f) != value.get(f)))
+    }
 }
 
 /// The fields that an expression takes from `self` and `oldSelf`, or `None` if
@@ -90,17 +96,26 @@ fn fields_read(expression: &str) -> Option<Vec<String>> {
 /// The functions are the same for every rule of every cluster, so they are registered once.
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
-/// Runs every rule that applies.
+/// Runs every rule that applies. An old value that has kept the same rules is known to keep them:
+/// a rule that reads only what did not change need not run again.
 pub(super) fn evaluate(
     root: &Node,
     value: &Value,
     old: Option<&Value>,
+    same_rules: bool,
     errors: &mut Vec<FieldError>,
 ) {
-    walk(root, value, old, "", errors);
+    walk(root, value, old, same_rules, "", errors);
 }
 
-fn walk(node: &Node, value: &Value, old: Option<&Value>, path: &str, errors: &mut Vec<FieldError>) {
+fn walk(
+    node: &Node,
+    value: &Value,
+    old: Option<&Value>,
+    same_rules: bool,
+    path: &str,
+    errors: &mut Vec<FieldError>,
+) {
     let unchanged = old == Some(value);
     if !node.has_rules_below || unchanged && !node.has_transitions_below {
         return;
@@ -112,6 +127,7 @@ fn walk(node: &Node, value: &Value, old: Option<&Value>, path: &str, errors: &mu
         let applies = match (rule.transition, old) {
             (true, None) => rule.optional_old_self,
             (true, Some(_)) => true,
+            (false, Some(old)) if same_rules => !unchanged && rule.reads_a_change(value, old),
             (false, _) => !unchanged,
         };
         if applies {
@@ -127,6 +143,7 @@ fn walk(node: &Node, value: &Value, old: Option<&Value>, path: &str, errors: &mu
                         child,
                         v,
                         old.and_then(|o| o.get(key)),
+                        same_rules,
                         &join(path, key),
                         errors,
                     );
@@ -140,6 +157,7 @@ fn walk(node: &Node, value: &Value, old: Option<&Value>, path: &str, errors: &mu
                     items,
                     item,
                     correlated(node, item, old),
+                    same_rules,
                     &format!("{path}[{i}]"),
                     errors,
                 );

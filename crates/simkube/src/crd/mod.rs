@@ -112,7 +112,7 @@ impl Crd {
                 invalid; correct the existing errors to complete validation";
             errors.push(FieldError::invalid("<nil>", Value::Null, SKIPPED));
         } else {
-            cel::evaluate(&self.root, value, old, &mut errors);
+            cel::evaluate(&self.root, value, old, !self.revised, &mut errors);
         }
         errors
     }
