@@ -153,7 +153,7 @@ fn engine_call(snap: &Snapshot, now: Time, pod: &PodView, ask: Ask) -> EngineCal
 /// Members whose engine can be asked: those that have an address.
 pub(crate) fn to_be_asked(snap: &Snapshot) -> Vec<&PodView> {
     let engine = snap.ensemble.spec.engine.as_ref();
-    if !engine.is_some_and(|e| e.patroni.is_some()) {
+    if engine.is_none_or(|e| e.patroni.is_none()) {
         return Vec::new();
     }
     let ordinals = snap.pod_ordinals();
