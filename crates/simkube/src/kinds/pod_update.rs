@@ -201,6 +201,11 @@ pub(super) fn validate_resize(new: &Value, old: &Value) -> Vec<FieldError> {
     let pairs = items(new, "spec.containers")
         .iter()
         .zip(items(old, "spec.containers"));
+    // Said of the whole, which a real server compares.
+    if pairs.clone().any(|(new, old)| changes_others(new, old)) {
+        let detail = "only cpu and memory resources are mutable";
+        errors.push(FieldError::forbidden("spec", detail));
+    }
     for (i, (container, before)) in pairs.enumerate() {
         let path = format!("spec.containers[{i}]");
         validate_resources(container, &path, &mut errors);
@@ -217,24 +222,26 @@ pub(super) fn validate_resize(new: &Value, old: &Value) -> Vec<FieldError> {
 
 fn check_kept(new: &Value, old: &Value, path: &str, part: &str, errors: &mut Vec<FieldError>) {
     let field = format!("resources.{part}");
-    for (resource, amount) in object(old, &field).into_iter().flatten() {
-        let now = at(new, &field).and_then(|r| r.get(resource));
-        let fixed = !matches!(resource.as_str(), "cpu" | "memory");
-        if now.is_none() {
+    for resource in object(old, &field).into_iter().flatten().map(|(r, _)| r) {
+        if at(new, &field).and_then(|r| r.get(resource)).is_none() {
             let detail = format!("resource {part} cannot be removed");
             errors.push(FieldError::forbidden(format!("{path}.{field}"), detail));
-        } else if fixed && now != Some(amount) {
-            let detail = "only cpu and memory resources are mutable";
-            errors.push(FieldError::forbidden(format!("{path}.{field}"), detail));
         }
     }
-    for resource in object(new, &field).into_iter().flatten().map(|(r, _)| r) {
-        let fixed = !matches!(resource.as_str(), "cpu" | "memory");
-        if fixed && at(old, &field).is_none_or(|o| o.get(resource).is_none()) {
-            let detail = "only cpu and memory resources are mutable";
-            errors.push(FieldError::forbidden(format!("{path}.{field}"), detail));
-        }
-    }
+}
+
+/// Whether a container asks for another amount of anything but CPU and memory.
+fn changes_others(new: &Value, old: &Value) -> bool {
+    let others = |container: &Value, part: &str| -> Vec<(String, Value)> {
+        let all = object(container, &format!("resources.{part}"));
+        let all = all.into_iter().flatten();
+        all.filter(|(name, _)| !matches!(name.as_str(), "cpu" | "memory"))
+            .map(|(name, amount)| (name.clone(), amount.clone()))
+            .collect()
+    };
+    ["requests", "limits"]
+        .iter()
+        .any(|part| others(new, part) != others(old, part))
 }
 
 /// The requests of a pod must fit what its node could ever give.
