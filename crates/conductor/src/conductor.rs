@@ -9,8 +9,8 @@ use crate::gate::Gate;
 use crate::outcome;
 use crate::{Input, Kind, Output, Time, WATCHED};
 use ensemble_api::status::{EnsembleStatus, SwitchPhase};
-use ensemble_api::{GROUP, Reason, Report, VERSION, labels};
-use ensemble_planner::memory::{Check, Key, Memory, Refused, Taken};
+use ensemble_api::{GROUP, Reason, Report, VERSION};
+use ensemble_planner::memory::{Check, Key, Memory, Refused};
 use ensemble_planner::view::{Meta, PodView};
 use ensemble_planner::{Plan, Snapshot, Write, pace, plan, render, safety};
 use serde_json::{Value, json};
@@ -562,44 +562,5 @@ impl Conductor {
         if let Some(warrant) = self.engines.warrant.take() {
             self.memory().switches.remove(warrant.id());
         }
-    }
-
-    /// Something of that name exists that our watch does not show: it is looked at.
-    fn name_taken(&mut self, now: Time, key: Key) {
-        let taken = Taken {
-            pin: Default::default(),
-            ours_by_owner: false,
-            since: now,
-            retry_at: now,
-        };
-        self.memory().taken.entry(key).or_insert(taken);
-    }
-
-    fn looked(&mut self, now: Time, key: Key, object: &Value) {
-        let meta = Meta::read(object);
-        let snap = &self.world.snap;
-        let owned = meta.controller.as_deref() == Some(snap.ensemble.uid());
-        let labelled = meta.label(labels::ENSEMBLE) == snap.name();
-        if labelled && (owned || meta.controller.is_none()) {
-            // Ours: the watch is about to show it.
-            self.memory().taken.remove(&key);
-            return self.fail(
-                now,
-                key,
-                Reason::Conflict,
-                "exists already and is ours".into(),
-            );
-        }
-        let before = snap.memory.taken.get(&key).map(|t| t.since).unwrap_or(now);
-        let waited = (now.0 - before.0).clamp(1_000, 30_000);
-        let taken = Taken {
-            pin: meta.pin,
-            ours_by_owner: owned,
-            since: before,
-            retry_at: now.plus_ms(waited),
-        };
-        let memory = self.memory();
-        memory.failures.remove(&key);
-        memory.taken.insert(key, taken);
     }
 }

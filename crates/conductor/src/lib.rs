@@ -13,6 +13,7 @@ mod events;
 mod fold;
 mod gate;
 mod outcome;
+mod taken;
 
 pub use call::{ApiCall, ApiError, CallId, Outcome, Verb};
 pub use conductor::Conductor;

@@ -1,18 +1,18 @@
 //! One rehearsal: a scenario, the faults, and all the checks.
 
+mod faults;
+
 use crate::desk::Desk;
 use crate::fault::{Fault, What};
-use crate::invariants::{Broken, Checker, LATE};
+use crate::invariants::{Broken, Checker};
 use crate::patroni;
 use crate::process::{Process, now};
-use crate::role_faults;
 use crate::role_rules::RoleRules;
 use crate::scenario::{self, Line, Scenario};
 use crate::translate;
-use crate::world::{self, NAMESPACE, World};
-use ensemble_conductor::{ApiCall, ApiError, Ask, CallId, Kind, Outcome, Time, Verb, WATCHED};
-use serde_json::json;
-use simkube::{Request, Resource, SimTime};
+use crate::world::{self, World};
+use ensemble_conductor::{ApiCall, Ask, CallId, Outcome, Time, Verb};
+use simkube::{Request, SimTime};
 use std::collections::BTreeMap;
 
 /// How long one line of a script may take, in virtual time.
@@ -508,111 +508,6 @@ impl Rehearsal {
         let at = now(&self.world);
         self.processes[process].answer(at, id, outcome);
         Ok(())
-    }
-
-    fn faulty(
-        &mut self,
-        process: usize,
-        id: CallId,
-        call: &ApiCall,
-        number: u32,
-        what: What,
-    ) -> Result<(), Violation> {
-        let at = now(&self.world);
-        let refuse = |code: u16, reason: &str| {
-            Outcome::Refused(ApiError {
-                code,
-                reason: reason.into(),
-                message: "injected".into(),
-            })
-        };
-        match what {
-            What::CrashBefore => self.restart(process),
-            What::CrashAfter => {
-                self.execute(process, call, number)?;
-                self.restart(process);
-            }
-            What::AnswerLost => {
-                self.execute(process, call, number)?;
-                self.processes[process].answer(at, id, Outcome::Unknown("answer lost".into()));
-            }
-            What::NeverSent => {
-                self.processes[process].answer(at, id, Outcome::Unknown("not sent".into()));
-            }
-            What::Conflict => self.processes[process].answer(at, id, refuse(409, "Conflict")),
-            What::ServerError => self.processes[process].answer(at, id, refuse(500, "")),
-            What::TooMany => self.processes[process].answer(at, id, refuse(429, "TooManyRequests")),
-            What::LateWrite => {
-                let name = format!("{}{LATE}", self.processes[process].name);
-                let request = translate::request(&self.world, call, &name);
-                let due = self.world.cluster.now().0 + 30_000;
-                self.late.push((due, request));
-                self.restart(process);
-            }
-            other => {
-                self.surroundings(other);
-                let still_there = process < self.processes.len();
-                if still_there {
-                    self.send(process, id, call, number)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What goes wrong around the controller.
-    fn surroundings(&mut self, what: What) {
-        let at = now(&self.world);
-        let back = self.world.cluster.now().0 + NODE_AWAY_MS;
-        match what {
-            What::Stale => self.processes[0].blind_until = Some(at.plus_ms(20_000)),
-            What::PodsStale => self.processes[0].blind_to_pods_until = Some(at.plus_ms(20_000)),
-            What::Expired => {
-                for kind in WATCHED {
-                    self.processes[0].list(&mut self.world, kind);
-                }
-                self.processes[0].list(&mut self.world, Kind::Node);
-            }
-            What::SecondLeader => self.start_another(),
-            What::NodeDies => {
-                self.world.cluster.kill_node("node-b");
-                self.heal.push((back, "node-b"));
-            }
-            What::NodeParted => {
-                self.world.cluster.partition_node("node-c");
-                self.heal.push((back, "node-c"));
-            }
-            What::StatusWiped => {
-                let body = json!({"status": null});
-                let request = Request::patch(self.world.ensembles, NAMESPACE, "orders", body);
-                let _ = self.world.cluster.call(&request.status().client("fault"));
-            }
-            What::PodDeleted => {
-                let request = Request::delete(Resource::Pods, NAMESPACE, "orders-1");
-                let _ = self.world.cluster.call(&request.client("user"));
-            }
-            What::LabelStripped => {
-                let body = json!({"metadata": {"labels": {"ensemble.dev/ensemble": null}}});
-                let request = Request::patch(Resource::Pods, NAMESPACE, "orders-0", body);
-                let _ = self.world.cluster.call(&request.client("user"));
-            }
-            other => role_faults::apply(&mut self.world, other),
-        }
-    }
-
-    fn start_another(&mut self) {
-        self.epoch += 1;
-        self.started += 1;
-        let name = format!("controller-{}", self.started);
-        let another = Process::start(&mut self.world, &name, self.epoch);
-        self.processes.push(another);
-    }
-
-    /// The controller dies, whatever was on its way is lost, and another starts.
-    fn restart(&mut self, process: usize) {
-        let dead = self.processes.remove(process);
-        dead.close(&mut self.world);
-        self.start_another();
     }
 }
 
