@@ -150,6 +150,11 @@ fn engine_call(snap: &Snapshot, now: Time, pod: &PodView, ask: Ask) -> EngineCal
     }
 }
 
+/// Under which key it is remembered that the engine, as a whole, does not do as it is told.
+fn told() -> (Kind, String) {
+    (Kind::Ensemble, "engine".to_owned())
+}
+
 /// Members whose engine can be asked: those that have an address.
 pub(crate) fn to_be_asked(snap: &Snapshot) -> Vec<&PodView> {
     let engine = snap.ensemble.spec.engine.as_ref();
@@ -284,11 +289,19 @@ impl Conductor {
                 }
             }
             (EnginePurpose::Switch { id }, EngineOutcome::Replied(reply)) => {
-                let refused = match reply {
-                    Reply::Refused(cause) | Reply::Unauthorised(cause) => cause,
+                let refused = match &reply {
+                    Reply::Refused(cause) | Reply::Unauthorised(cause) => cause.clone(),
                     // Whether it came about is seen by looking.
-                    Reply::Taken(_) | Reply::Unknown(_) => return self.ask_again(),
+                    Reply::Taken(_) => {
+                        self.memory().failures.remove(&told());
+                        return self.ask_again();
+                    }
+                    Reply::Unknown(_) => return self.ask_again(),
                 };
+                // Credentials are worth a word of their own, beside the handover that failed.
+                if matches!(reply, Reply::Unauthorised(_)) {
+                    self.replied(now, told(), reply);
+                }
                 self.memory()
                     .switches
                     .insert(id, SwitchNews::Refused(refused));
@@ -306,8 +319,7 @@ impl Conductor {
                 EngineOutcome::Replied(Reply::Unknown(_) | Reply::Refused(_)),
             ) => {}
             (EnginePurpose::Nudge | EnginePurpose::Tell, EngineOutcome::Replied(reply)) => {
-                let key = (Kind::Ensemble, "engine".to_owned());
-                self.replied(now, key, reply);
+                self.replied(now, told(), reply);
             }
             _ => {}
         }

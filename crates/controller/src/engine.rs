@@ -61,10 +61,14 @@ impl Asker {
             Ask::SetParameters(parameters) => patroni.set_parameters(&target, parameters).await,
             Ask::Restart => patroni.restart(&target).await,
         };
-        if matches!(reply, Reply::Unauthorised(_)) {
-            self.known.lock().await.remove(&key);
-        }
-        EngineOutcome::Replied(reply)
+        let Reply::Unauthorised(cause) = reply else {
+            return EngineOutcome::Replied(reply);
+        };
+        self.known.lock().await.remove(&key);
+        let whence = described(&key.1);
+        EngineOutcome::Replied(Reply::Unauthorised(format!(
+            "{cause}, with the credentials of {whence}"
+        )))
     }
 
     async fn patroni(&self, key: &Key) -> Result<Patroni, String> {

@@ -35,6 +35,8 @@ async fn a_secured_patroni_is_upgraded_alike_and_a_refused_password_is_named() -
         until_settled(postgres).await?;
 
         tell_password(postgres, "forgotten").await?;
+        // What a Secret brought is used for half a minute before it is read again.
+        tokio::time::sleep(Duration::from_secs(35)).await;
         let leader = postgres.leader().await?;
         postgres.set_image(&image("1")).await?;
         until_waits_for(postgres, &["EngineUnauthorised"]).await?;
