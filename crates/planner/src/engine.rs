@@ -172,6 +172,12 @@ pub struct Roles {
     by_labels: bool,
 }
 
+/// A lag rounded down to a power of two: status is written when it says something new, and a figure
+/// that is new every second says nothing new.
+fn roughly(lag: u64) -> u64 {
+    1 << lag.max(1).ilog2()
+}
+
 impl Roles {
     /// Members are equals.
     pub(crate) fn equals() -> Self {
@@ -279,7 +285,8 @@ impl Roles {
         }
         match own.lag {
             Some(lag) if lag > self.max_lag => Err(format!(
-                "{lag} bytes behind, at most {} allowed",
+                "over {} bytes behind, at most {} allowed",
+                roughly(lag).max(self.max_lag),
                 self.max_lag
             )),
             _ => Ok(()),

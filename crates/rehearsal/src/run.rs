@@ -281,6 +281,11 @@ impl Rehearsal {
                 self.place.until = start + self.leftovers_ms() + 30_000;
             }
             self.play(self.place.until, |_| false)?;
+            // A fault at the very last call comes after this was reckoned.
+            if let Some(end) = self.trouble_ends().filter(|end| *end > self.place.until) {
+                self.place.until = end + SETTLE_MS;
+                self.play(self.place.until, |_| false)?;
+            }
             self.next_line();
         }
         let (start, first) = self.begin();
@@ -299,14 +304,19 @@ impl Rehearsal {
 
     /// How long what faults left behind may take to be over.
     fn leftovers_ms(&self) -> u64 {
+        let now = self.world.cluster.now().0;
+        let ends = self.trouble_ends();
+        ends.map_or(0, |end| end.saturating_sub(now) + SETTLE_MS)
+    }
+
+    /// When what faults left behind is over.
+    fn trouble_ends(&self) -> Option<u64> {
         let as_ms = |t: Time| u64::try_from(t.0).unwrap_or(0);
         let blind = self.processes.iter().filter_map(Process::blind_until);
         let heal = self.heal.iter().map(|(at, _)| *at);
         let late = self.late.iter().map(|(at, _)| *at);
         let model = patroni::of(&self.world).and_then(patroni::Patroni::troubled_until);
-        let ends = blind.map(as_ms).chain(heal).chain(late).chain(model).max();
-        let now = self.world.cluster.now().0;
-        ends.map_or(0, |end| end.saturating_sub(now) + SETTLE_MS)
+        blind.map(as_ms).chain(heal).chain(late).chain(model).max()
     }
 
     fn broken(&mut self, broken: Broken) -> Violation {
