@@ -247,6 +247,14 @@ const CASES: &[Case] = &[
         world.parameter("max_connections", "100", "200");
         granted(&world) == ["orders-2"]
     }),
+    ("parameters-noticed", || {
+        let mut world = World::led(3, 0);
+        world.parameter("max_connections", "100", "200");
+        for ordinal in 1..3 {
+            world.but(ordinal, |s| s.pending_restart = false);
+        }
+        granted(&world).is_empty()
+    }),
     ("superseded-stands-down", || {
         let mut world = World::settled(3);
         world.ensemble["status"]["epoch"] = 8.into();

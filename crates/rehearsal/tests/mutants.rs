@@ -156,6 +156,7 @@ const NOT_SHOWN: &[(&str, &str)] = &[
         "tried: SwitchElsewhere and RolesSlow at every call of roles-switch-and-image",
     ),
     ("parameters-in-order", "no scenario changes parameters"),
+    ("parameters-noticed", "no scenario changes parameters"),
     (
         "switch-stored-first",
         "the engine refuses a second switchover while one is under way",

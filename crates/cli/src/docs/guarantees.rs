@@ -181,8 +181,13 @@ pub const ALL: &[Guarantee] = &[
         tests: &[
             "where_the_primary_is_to_be_restarted_it_is_once_a_replica_is_in_sync",
             "the_primary_restarts_only_while_a_replica_is_in_sync",
+            "the_second_turn_waits_until_everybody_of_the_first_had_time_to_notice",
         ],
-        mutants: &["primary-has-successor", "parameters-in-order"],
+        mutants: &[
+            "primary-has-successor",
+            "parameters-in-order",
+            "parameters-noticed",
+        ],
     },
     Guarantee {
         promise: "An engine that is starting or stopping is let finish.",

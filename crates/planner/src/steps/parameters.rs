@@ -2,6 +2,7 @@
 //! the order that the change demands. Raised: replicas first, since a replica must be able to follow
 //! what its primary does. Lowered: the primary first, for the same reason.
 
+use crate::Time;
 use crate::plan::{Draft, EngineWrite, blocker};
 use ensemble_api::report::Action;
 use ensemble_api::status::{Method, ParameterChange, ParameterState};
@@ -217,7 +218,8 @@ fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> b
     let primary_first = primary_first != crate::mutants::is_off("parameters-in-order");
     let last = |o: &u32| (Some(*o) == leader) != primary_first;
     pending.sort_by_key(|o| (last(o), std::cmp::Reverse(*o)));
-    let mut waiting = false;
+    // Whoever has not noticed yet does not say that it waits for a restart.
+    let mut waiting = last(&pending[0]) && !noticed(draft, |o| !last(o));
     let first = last(&pending[0]);
     for ordinal in pending {
         let started = roles.sighting(ordinal).map(|s| s.started.clone());
@@ -234,16 +236,31 @@ fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> b
     false
 }
 
+/// When everybody must have noticed what the engine was told.
+fn notice_at(draft: &Draft<'_>) -> Time {
+    let snap = draft.snap;
+    let leader = snap.roles().leader_says();
+    let wait = leader.and_then(|s| s.loop_wait).unwrap_or(10);
+    let told = snap.memory.told_since.unwrap_or(snap.now);
+    told.plus_seconds(wait).plus_ms(NOTICE_MS)
+}
+
+/// Whether these members had the time to notice, and were asked since.
+fn noticed(draft: &mut Draft<'_>, whom: impl Fn(&u32) -> bool) -> bool {
+    let at = notice_at(draft);
+    let snap = draft.snap;
+    let mut members = (0..snap.replicas()).filter(whom);
+    let asked = members.all(|o| snap.roles().sighting(o).is_some_and(|s| s.asked >= at));
+    if at > snap.now {
+        draft.wake.at(at);
+    }
+    asked || crate::mutants::is_off("parameters-noticed")
+}
+
 /// Whether everybody had the time to notice, and follows.
 fn settled(draft: &mut Draft<'_>, cause: &str) -> bool {
     let snap = draft.snap;
-    let wait = snap
-        .roles()
-        .leader_says()
-        .and_then(|s| s.loop_wait)
-        .unwrap_or(10);
-    let told = snap.memory.told_since.unwrap_or(snap.now);
-    let at = told.plus_seconds(wait).plus_ms(NOTICE_MS);
+    let at = notice_at(draft);
     let all = (0..snap.replicas()).all(|o| snap.fit(o));
     if at <= snap.now && all {
         return true;

@@ -47,7 +47,23 @@ fn what_is_raised_restarts_replicas_first_one_at_a_time() {
     world.but(2, |s| s.pending_restart = false);
     assert_eq!(granted(&world), ["orders-1"]);
     world.but(1, |s| s.pending_restart = false);
+    world.memory.told_since = Some(Time(NOW - 14_000));
     assert_eq!(granted(&world), ["orders-0"]);
+}
+
+#[test]
+fn the_second_turn_waits_until_everybody_of_the_first_had_time_to_notice() {
+    for (leads, from, to, early) in [(0, "100", "200", 0), (0, "200", "100", 2)] {
+        let mut world = World::led(3, leads);
+        world.parameter("max_connections", from, to);
+        for ordinal in (0..3).filter(|o| *o != early) {
+            world.but(ordinal, |s| s.pending_restart = false);
+        }
+        world.memory.told_since = Some(Time(NOW - 500));
+        assert!(granted(&world).is_empty(), "{from} -> {to}");
+        world.memory.told_since = Some(Time(NOW - 14_000));
+        assert_eq!(granted(&world), [format!("orders-{early}")]);
+    }
 }
 
 #[test]
@@ -56,6 +72,7 @@ fn what_is_lowered_restarts_the_primary_first() {
     world.parameter("max_connections", "200", "100");
     assert_eq!(granted(&world), ["orders-0"]);
     world.but(0, |s| s.pending_restart = false);
+    world.memory.told_since = Some(Time(NOW - 14_000));
     assert_eq!(granted(&world), ["orders-2"]);
 }
 
