@@ -73,8 +73,10 @@ pub fn secure(ensemble: &mut Value) {
     }
 }
 
-/// Patroni's members ask each other as well, by addresses that are in no certificate.
+/// Patroni's members ask each other as well, by addresses that are in no certificate. With a
+/// certificate of its own, Patroni wants the authority named even so.
 pub fn configure(map: &mut Value) {
     let text = map["data"]["patroni.yml"].as_str().unwrap_or_default();
-    map["data"]["patroni.yml"] = format!("ctl:\n  insecure: true\n{text}").into();
+    map["data"]["patroni.yml"] =
+        format!("ctl:\n  insecure: true\n  cacert: /rest/ca.crt\n{text}").into();
 }
