@@ -2,7 +2,7 @@
 
 use super::NAME;
 use anyhow::Result;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
 
 /// The Secret that the Ensemble names.
@@ -16,9 +16,13 @@ pub const PASSWORD: &str = "not-for-everybody";
 pub fn objects() -> Result<Vec<Value>> {
     let mut authority = CertificateParams::new(Vec::new())?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // Two names: a certificate of the same name as its issuer is taken for self-signed.
+    let name = DnType::CommonName;
+    authority.distinguished_name.push(name.clone(), "authority");
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
     let key = KeyPair::generate()?;
-    let members = CertificateParams::new(vec![format!("{NAME}-members")])?;
+    let mut members = CertificateParams::new(vec![format!("{NAME}-members")])?;
+    members.distinguished_name.push(name, "members");
     let certificate = members.signed_by(&key, &authority)?;
     Ok(vec![
         json!({
