@@ -6,6 +6,7 @@
 //! everything would cost more than all the rest.
 
 use crate::queue::EnsembleKey;
+use crate::stage::text;
 use ensemble_api::labels;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ pub enum Audience {
 
 impl Audience {
     pub fn of(budget: &Value) -> Self {
-        let namespace = text(budget, "/metadata/namespace");
+        let namespace = text(budget, "/metadata/namespace").to_owned();
         let ensemble = budget
             .pointer("/spec/selector/matchLabels")
             .and_then(|labels| labels.get(labels::ENSEMBLE)?.as_str());
@@ -40,14 +41,9 @@ impl Audience {
     }
 }
 
-fn text(object: &Value, path: &str) -> String {
-    let text = object.pointer(path).and_then(Value::as_str);
-    text.unwrap_or_default().to_owned()
-}
-
 fn place(budget: &Value) -> (String, String) {
-    let namespace = text(budget, "/metadata/namespace");
-    (namespace, text(budget, "/metadata/name"))
+    let field = |path| text(budget, path).to_owned();
+    (field("/metadata/namespace"), field("/metadata/name"))
 }
 
 /// All budgets, for conductors that come later.
@@ -93,7 +89,8 @@ mod tests {
     fn names(budgets: &Budgets, ensemble: &str) -> Vec<String> {
         let key = ("shop".to_owned(), ensemble.to_owned());
         let of = budgets.of(&key);
-        of.iter().map(|b| text(b, "/metadata/name")).collect()
+        let names = of.iter().map(|b| text(b, "/metadata/name").to_owned());
+        names.collect()
     }
 
     #[test]

@@ -22,7 +22,6 @@ struct Line {
 pub struct Queue {
     limit: usize,
     running: usize,
-    waiting: usize,
     lines: BTreeMap<EnsembleKey, Line>,
     turn: VecDeque<EnsembleKey>,
 }
@@ -32,7 +31,6 @@ impl Queue {
         Self {
             limit: limit.max(1),
             running: 0,
-            waiting: 0,
             lines: BTreeMap::new(),
             turn: VecDeque::new(),
         }
@@ -40,7 +38,7 @@ impl Queue {
 
     /// How many calls wait.
     pub fn waiting(&self) -> usize {
-        self.waiting
+        self.lines.values().map(|l| l.waiting.len()).sum()
     }
 
     /// How many calls run.
@@ -51,7 +49,6 @@ impl Queue {
     pub fn push(&mut self, key: &EnsembleKey, id: CallId, call: ApiCall) {
         let line = self.lines.entry(key.clone()).or_default();
         line.waiting.push_back((id, call));
-        self.waiting += 1;
         if !std::mem::replace(&mut line.in_turn, true) {
             self.turn.push_back(key.clone());
         }
@@ -77,7 +74,6 @@ impl Queue {
             if let Some((id, call)) = next {
                 line.running += 1;
                 self.running += 1;
-                self.waiting -= 1;
                 return Some((key, id, call));
             }
         }
@@ -100,7 +96,6 @@ impl Queue {
     pub fn clear(&mut self) -> Vec<(EnsembleKey, CallId)> {
         self.turn.clear();
         let mut dropped = Vec::new();
-        self.waiting = 0;
         for (key, line) in &mut self.lines {
             line.in_turn = false;
             dropped.extend(line.waiting.drain(..).map(|(id, _)| (key.clone(), id)));

@@ -66,7 +66,7 @@ pub fn now() -> Time {
     Time(jiff::Timestamp::now().as_millisecond())
 }
 
-fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     object
         .pointer(path)
         .and_then(Value::as_str)

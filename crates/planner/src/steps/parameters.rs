@@ -218,9 +218,9 @@ fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> b
     let primary_first = primary_first != crate::mutants::is_off("parameters-in-order");
     let last = |o: &u32| (Some(*o) == leader) != primary_first;
     pending.sort_by_key(|o| (last(o), std::cmp::Reverse(*o)));
-    // Whoever has not noticed yet does not say that it waits for a restart.
-    let mut waiting = last(&pending[0]) && !noticed(draft, |o| !last(o));
     let first = last(&pending[0]);
+    // Whoever has not noticed yet does not say that it waits for a restart.
+    let mut waiting = first && !noticed(draft, |o| !last(o));
     for ordinal in pending {
         let started = roles.sighting(ordinal).map(|s| s.started.clone());
         let member = names::pod(snap.name(), ordinal);
