@@ -37,7 +37,8 @@ test: ## all tests that need Rust alone: no root, no cluster, no network
 # `make test` has a part of it.
 .PHONY: sweep
 sweep: ## every kind of fault at every call of every scenario, optimised; no root, no network
-	$(CARGO) run --release --quiet $(LOCKED) -p ensemble-cli -- explore
+	ENSEMBLE_SWEEP=all $(CARGO) test --release $(LOCKED) --no-fail-fast -p ensemble-rehearsal \
+		--test sweep --test roles -- --nocapture no_single_fault
 
 .PHONY: demo
 demo: ## see it work: the real conductor on a simulated cluster, with a node that dies; no root, no network

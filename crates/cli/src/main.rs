@@ -6,6 +6,10 @@ use ensemble_cli::args::Cli;
 use ensemble_cli::exit::Exit;
 use std::process::ExitCode;
 
+/// Rehearsals, and a controller's plans, make and drop small objects most of their time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match parse() {
         Ok(cli) => cli,

@@ -11,7 +11,7 @@ use crate::{Input, Kind, Output, Time, WATCHED};
 use ensemble_api::status::{EnsembleStatus, SwitchPhase};
 use ensemble_api::{GROUP, Reason, Report, VERSION};
 use ensemble_planner::memory::{Check, Key, Memory, Refused};
-use ensemble_planner::view::{Meta, PodView};
+use ensemble_planner::view::Meta;
 use ensemble_planner::{Plan, Snapshot, Write, pace, plan, render, safety};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +71,18 @@ pub struct Conductor {
     published: Option<Arc<Report>>,
     complained: Option<String>,
     status_sent: Option<Time>,
+    rest: Option<Rest>,
 }
+
+/// The newest plan still holds: nothing was told since.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    /// Until something changes by time alone.
+    until: Time,
+}
+
+/// A plan is made anew after that time at the latest.
+const LONGEST_REST_MS: i64 = 5_000;
 
 impl Conductor {
     /// A conductor for the Ensemble of that name, which knows nothing yet.
@@ -91,6 +102,7 @@ impl Conductor {
             published: None,
             complained: None,
             status_sent: None,
+            rest: None,
         }
     }
 
@@ -103,60 +115,53 @@ impl Conductor {
     /// Takes one input in. Several may be told before [`Conductor::act`].
     pub fn tell(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         self.world.snap.now = now;
-        match &input {
-            Input::Applied(kind, object) => self.saw(*kind, object, false),
-            Input::Deleted(kind, object) => self.saw(*kind, object, true),
-            Input::Listed(kind, objects, asked) => self.gate.listed(*kind, objects, *asked),
-            Input::Lead(lead) => self.lead = *lead,
-            Input::Nodes(_) | Input::Done(..) | Input::Engine(..) | Input::Tick => {}
+        if !matches!(input, Input::Tick) {
+            self.rest = None;
         }
-        self.world.take(&input);
         match input {
+            Input::Applied(kind, object) => self.saw(kind, &object, false),
+            Input::Deleted(kind, object) => self.saw(kind, &object, true),
+            Input::Listed(kind, objects, asked) => {
+                self.gate.listed(kind, &objects, asked);
+                self.world.replace(kind, &objects);
+            }
+            Input::Lead(lead) => self.lead = lead,
+            Input::Nodes(nodes) => self.world.snap.nodes = nodes,
             Input::Done(id, outcome) => {
                 self.world.remember(now);
                 self.done(now, id, outcome, out);
             }
-            Input::Engine(id, outcome) => {
-                self.engine_said(now, id, outcome);
-                self.world.remember(now);
-            }
-            _ => {}
+            Input::Engine(id, outcome) => self.engine_said(now, id, outcome),
+            Input::Tick => {}
         }
     }
 
     fn saw(&mut self, kind: Kind, object: &Value, gone: bool) {
         let meta = Meta::read(object);
-        if kind == Kind::Pod && (self.role_label_changed(&meta) || self.came_or_went(object)) {
-            self.ask_again();
-        }
         let pin = &meta.pin;
         self.gate
             .saw(kind, &pin.resource_version, &pin.uid, gone || meta.deleting);
-        if !gone {
+        let before = self.engine_sign(kind, &pin.name);
+        if gone {
+            self.world.remove(kind, pin);
+        } else {
             self.memory().taken.remove(&(kind, pin.name.clone()));
+            self.world.apply(kind, object);
+        }
+        if before.is_some() && before != self.engine_sign(kind, &pin.name) {
+            self.ask_again();
         }
     }
 
-    /// The engine says on the pod that something has changed: it is asked what.
-    fn role_label_changed(&self, meta: &Meta) -> bool {
+    /// What of a pod shows that its engine has something new to say: the label that the engine
+    /// writes, and whether it is Ready.
+    fn engine_sign(&self, kind: Kind, name: &str) -> Option<(String, bool)> {
         let snap = &self.world.snap;
-        let Some(engine) = &snap.ensemble.spec.engine else {
-            return false;
-        };
-        let key = engine.role_label().key;
-        let before = snap.pods.get(&meta.pin.name).map(|p| p.meta.label(key));
-        before.is_some_and(|label| label != meta.label(key))
-    }
-
-    /// A member became Ready or ceased to be: what its engine says is new.
-    fn came_or_went(&self, object: &Value) -> bool {
-        let snap = &self.world.snap;
-        if snap.ensemble.spec.engine.is_none() {
-            return false;
-        }
-        let pod = PodView::read(object);
-        let before = snap.pods.get(&pod.meta.pin.name).map(|p| p.ready);
-        before.is_some_and(|ready| ready != pod.ready)
+        let engine = snap.ensemble.spec.engine.as_ref();
+        let engine = engine.filter(|_| kind == Kind::Pod)?;
+        let pod = snap.pods.get(name)?;
+        let label = pod.meta.label(engine.role_label().key);
+        Some((label.to_owned(), pod.ready))
     }
 
     /// The snapshot, for a driver that explains or checks.
@@ -172,6 +177,11 @@ impl Conductor {
     /// Plans and says what to do, if there is anything to plan and we lead.
     pub fn act(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(epoch) = self.lead else { return };
+        if let Some(rest) = self.rest.filter(|rest| now < rest.until) {
+            let next = self.observe(now, out);
+            let next = next.map_or(rest.until, |at| at.min(rest.until));
+            return out.push(Output::Wake(next));
+        }
         self.world.snap.epoch = epoch;
         self.world.remember(now);
         let known = WATCHED.iter().all(|k| self.world.listed.contains(k));
@@ -272,10 +282,12 @@ impl Conductor {
         }
         self.publish(report, out);
         let ask_at = self.observe(now, out);
-        let wake = [wake_at, self.gate.wake_at(), later, ask_at]
-            .into_iter()
-            .flatten()
-            .min();
+        let due = [wake_at, self.gate.wake_at(), later];
+        let due = due.into_iter().flatten().min();
+        let longest = now.plus_ms(LONGEST_REST_MS);
+        let until = due.map_or(longest, |at| at.min(longest));
+        self.rest = Some(Rest { until });
+        let wake = due.into_iter().chain(ask_at).min();
         // Never a wake-up call in the past: that would spin.
         out.extend(wake.map(|at| Output::Wake(at.max(now.plus_ms(100)))));
     }

@@ -285,7 +285,7 @@ impl Conductor {
             (EnginePurpose::Observe { uid }, EngineOutcome::Saw(said)) => {
                 let older = self.world.snap.memory.sightings.get(&uid);
                 if older.is_none_or(|s| s.asked <= said.asked) {
-                    self.memory().sightings.insert(uid, *said);
+                    self.memory().sightings.insert(uid, (*said).into());
                 }
             }
             (EnginePurpose::Switch { id }, EngineOutcome::Replied(reply)) => {

@@ -1,14 +1,14 @@
 //! Folding what is told into the snapshot and into memory.
 
-use crate::{Input, Kind};
+use crate::Kind;
 use ensemble_api::status::ParameterState;
 use ensemble_api::{Reason, labels};
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Lead;
 use ensemble_planner::memory::{Memory, Run};
 use ensemble_planner::view::{
-    BudgetView, ClaimView, EnsembleView, Meta, PodView, RequestView, RevisionView, ServiceView,
-    Unreadable,
+    BudgetView, ClaimView, EnsembleView, Meta, Pinned, PodView, RequestView, RevisionView,
+    ServiceView, Unreadable,
 };
 use ensemble_planner::{Pull, Snapshot, Time, pull_state};
 use serde_json::Value;
@@ -31,17 +31,29 @@ pub struct World {
 impl World {
     /// Takes one object in.
     pub fn apply(&mut self, kind: Kind, object: &Value) {
-        let meta = Meta::read(object);
-        let name = meta.pin.name.clone();
         let snap = &mut self.snap;
+        let name = |meta: &Meta| meta.pin.name.clone();
         match kind {
             Kind::Ensemble => self.apply_ensemble(object),
-            Kind::Pod => drop(snap.pods.insert(name, PodView::read(object))),
-            Kind::Claim => drop(snap.claims.insert(name, ClaimView::read(object))),
-            Kind::Revision => drop(snap.revisions.insert(name, RevisionView::read(object))),
-            Kind::Service => drop(snap.services.insert(name, ServiceView { meta })),
+            Kind::Pod => {
+                let pod = PodView::read(object);
+                snap.pods.insert(name(&pod.meta), pod);
+            }
+            Kind::Claim => {
+                let claim = ClaimView::read(object);
+                snap.claims.insert(name(&claim.meta), claim);
+            }
+            Kind::Revision => {
+                let revision = RevisionView::read(object);
+                snap.revisions.insert(name(&revision.meta), revision);
+            }
+            Kind::Service => {
+                let meta = Meta::read(object);
+                snap.services.insert(name(&meta), ServiceView { meta });
+            }
             Kind::Budget => {
                 let budget = BudgetView::read(object);
+                let name = name(&budget.meta);
                 let room = budget.allowed > 0 && snap.budgets.get(&name) != Some(&budget);
                 snap.budgets.insert(name, budget);
                 if room {
@@ -51,6 +63,7 @@ impl World {
             // A request that cannot be read was refused by the schema long before.
             Kind::Request => {
                 let read = RequestView::read(object).ok();
+                let name = Meta::read(object).pin.name;
                 let ours = read.filter(|r| r.spec.ensemble == snap.ensemble.name());
                 match ours {
                     Some(request) => drop(snap.requests.insert(name, request)),
@@ -73,7 +86,7 @@ impl World {
 
     fn apply_ensemble(&mut self, object: &Value) {
         self.present = true;
-        match EnsembleView::read(object) {
+        match EnsembleView::read_after(object, &self.snap.ensemble) {
             Ok(view) => {
                 self.unreadable = None;
                 self.snap.ensemble = view;
@@ -98,8 +111,7 @@ impl World {
     }
 
     /// Takes one object out, if it is the one that was in.
-    pub fn remove(&mut self, kind: Kind, object: &Value) {
-        let pin = Meta::read(object).pin;
+    pub fn remove(&mut self, kind: Kind, pin: &Pinned) {
         let snap = &mut self.snap;
         let name = &pin.name;
         match kind {
@@ -142,17 +154,6 @@ impl World {
             self.apply(kind, object);
         }
         self.listed.insert(kind);
-    }
-
-    /// Takes in what only concerns the world.
-    pub fn take(&mut self, input: &Input) {
-        match input {
-            Input::Applied(kind, object) => self.apply(*kind, object),
-            Input::Deleted(kind, object) => self.remove(*kind, object),
-            Input::Listed(kind, objects, _) => self.replace(*kind, objects),
-            Input::Nodes(nodes) => self.snap.nodes = nodes.clone(),
-            Input::Done(..) | Input::Engine(..) | Input::Lead(_) | Input::Tick => {}
-        }
     }
 
     /// Remembers since when things are as they are.

@@ -9,6 +9,7 @@ use crate::time::Time;
 use crate::view::PodView;
 use ensemble_api::names;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// An answer older than this counts as none.
 pub const FRESH_MS: i64 = 12_000;
@@ -167,7 +168,7 @@ pub enum Lead {
 pub struct Roles {
     /// Who leads.
     pub lead: Lead,
-    sightings: BTreeMap<u32, Sighting>,
+    sightings: BTreeMap<u32, Arc<Sighting>>,
     max_lag: u64,
     by_labels: bool,
 }
@@ -195,13 +196,13 @@ impl Roles {
             return Self::equals();
         };
         let by_labels = engine.labels.is_some();
-        let sightings: BTreeMap<u32, Sighting> = cast
+        let sightings: BTreeMap<u32, Arc<Sighting>> = cast
             .pod_ordinals()
             .filter_map(|o| Some((o, cast.our_pod(o)?)))
             .filter(|(o, _)| !cast.presence(*o).is_down())
             .map(|(o, pod)| {
                 let said = if by_labels {
-                    by_label(cast, pod)
+                    Arc::new(by_label(cast, pod))
                 } else {
                     heard(cast, pod)
                 };
@@ -224,7 +225,7 @@ impl Roles {
 
     /// What that member said; nothing of one that is down or absent.
     pub fn sighting(&self, ordinal: u32) -> Option<&Sighting> {
-        self.sightings.get(&ordinal)
+        self.sightings.get(&ordinal).map(Arc::as_ref)
     }
 
     /// The leader's ordinal, if there is one.
@@ -317,18 +318,18 @@ impl Roles {
 }
 
 /// What a member said, if it is fresh and of this run of its container.
-fn heard(cast: &Cast<'_>, pod: &PodView) -> Sighting {
+fn heard(cast: &Cast<'_>, pod: &PodView) -> Arc<Sighting> {
     let uid = &pod.meta.pin.uid;
     let Some(said) = cast.memory.sightings.get(uid) else {
-        return Sighting::unknown(Time(0), WhyUnknown::NotAsked);
+        return Sighting::unknown(Time(0), WhyUnknown::NotAsked).into();
     };
     let run = cast.memory.runs.get(uid);
     let before_this_run = run.is_some_and(|run| said.asked < run.since);
     if before_this_run && !crate::mutants::is_off("sighting-of-this-run") {
-        return Sighting::unknown(said.asked, WhyUnknown::NotAsked);
+        return Sighting::unknown(said.asked, WhyUnknown::NotAsked).into();
     }
     if said.asked.plus_ms(FRESH_MS) < cast.now && !crate::mutants::is_off("sighting-fresh") {
-        return Sighting::unknown(said.asked, WhyUnknown::Stale);
+        return Sighting::unknown(said.asked, WhyUnknown::Stale).into();
     }
     said.clone()
 }
@@ -355,7 +356,11 @@ fn by_label(cast: &Cast<'_>, pod: &PodView) -> Sighting {
 /// Who leads. One that claims it is believed if nobody denies it and somebody else bears it out: the
 /// label that its agent wrote through the API server, or another member that names it as the holder
 /// of the lock. The only one that runs needs no witness.
-fn judge(ensemble: &str, sightings: &BTreeMap<u32, Sighting>, labelled: &BTreeSet<u32>) -> Lead {
+fn judge(
+    ensemble: &str,
+    sightings: &BTreeMap<u32, Arc<Sighting>>,
+    labelled: &BTreeSet<u32>,
+) -> Lead {
     let claims: Vec<u32> = sightings
         .iter()
         .filter(|(_, s)| s.role == Role::Leader)
@@ -374,7 +379,7 @@ fn judge(ensemble: &str, sightings: &BTreeMap<u32, Sighting>, labelled: &BTreeSe
             let denies = |s: &Sighting| s.lock.as_ref().is_some_and(|l| *l != name);
             let denying = sightings.iter().filter(|(_, s)| denies(s)).map(|(o, _)| *o);
             let mut doubtful: Vec<u32> = denying.collect();
-            let named = |(o, s): (&u32, &Sighting)| o != one && s.lock.as_ref() == Some(&name);
+            let named = |(o, s): (&u32, &Arc<Sighting>)| o != one && s.lock.as_ref() == Some(&name);
             let borne_out = labelled.contains(one)
                 || sightings.len() == 1
                 || sightings.iter().any(named)

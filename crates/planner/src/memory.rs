@@ -8,6 +8,7 @@ use crate::time::Time;
 use crate::view::Pinned;
 use ensemble_api::Reason;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The kinds of object that we read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +119,7 @@ pub struct Memory {
     /// By revision: what the API server says of it.
     pub checks: BTreeMap<String, Check>,
     /// By pod uid: what its member last said of its role.
-    pub sightings: BTreeMap<String, Sighting>,
+    pub sightings: BTreeMap<String, Arc<Sighting>>,
     /// By pod uid: which run of the engine's container it is.
     pub runs: BTreeMap<String, Run>,
     /// Since when nobody is known to lead.

@@ -10,6 +10,7 @@ pub use budget::{BudgetView, Selector};
 use crate::quantity::Quantity;
 use crate::resize::{self, Resize};
 use ensemble_api::{EnsembleRequestSpec, EnsembleSpec, EnsembleStatus, labels};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,9 +70,15 @@ impl std::fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
+/// What stands at a path as `/metadata/name`. serde_json's own `pointer` makes two strings of every
+/// part of the path.
+fn at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    let mut parts = path.split('/').skip(1);
+    parts.try_fold(value, |value, part| value.get(part))
+}
+
 fn text(value: &Value, path: &str) -> String {
-    value
-        .pointer(path)
+    at(value, path)
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned()
@@ -85,8 +92,7 @@ fn strings(value: Option<&Value>, keep: impl Fn(&str) -> bool) -> BTreeMap<Strin
 }
 
 fn list<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
-    value
-        .pointer(path)
+    at(value, path)
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
@@ -108,7 +114,7 @@ impl Meta {
             .map(|o| text(o, "/uid"))
             .next();
         let finalizers = list(object, "/metadata/finalizers");
-        let labels_ = strings(object.pointer("/metadata/labels"), |_| true);
+        let labels_ = strings(at(object, "/metadata/labels"), |_| true);
         Self {
             pin: Pinned {
                 name: text(object, "/metadata/name"),
@@ -120,18 +126,15 @@ impl Meta {
             ordinal: number(labels_.get(labels::ORDINAL)),
             incarnation: number(labels_.get(labels::INCARNATION)),
             labels: labels_,
-            annotations: strings(object.pointer("/metadata/annotations"), |k| {
+            annotations: strings(at(object, "/metadata/annotations"), |k| {
                 k.starts_with("ensemble.dev/")
             }),
             controller,
-            deleting: object
-                .pointer("/metadata/deletionTimestamp")
-                .is_some_and(|v| !v.is_null()),
+            deleting: at(object, "/metadata/deletionTimestamp").is_some_and(|v| !v.is_null()),
             finalizers: finalizers
                 .filter_map(|f| f.as_str().map(str::to_owned))
                 .collect(),
-            generation: object
-                .pointer("/metadata/generation")
+            generation: at(object, "/metadata/generation")
                 .and_then(Value::as_i64)
                 .unwrap_or(0),
         }
@@ -161,22 +164,36 @@ pub struct EnsembleView {
 impl EnsembleView {
     /// Reads an Ensemble. A status that cannot be read counts as lost, a spec as unreadable.
     pub fn read(object: &Value) -> Result<Self, Unreadable> {
-        let spec = object.get("spec").cloned().unwrap_or(Value::Null);
-        let spec = serde_json::from_value(spec).map_err(|e| Unreadable {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let spec = EnsembleSpec::deserialize(spec).map_err(|e| Unreadable {
             field: "spec".into(),
             cause: e.to_string(),
         })?;
+        Ok(Self::of(object, Meta::read(object), Arc::new(spec)))
+    }
+
+    /// Reads an Ensemble that was read before: of the same generation, it has the same spec.
+    pub fn read_after(object: &Value, before: &Self) -> Result<Self, Unreadable> {
+        let now = Meta::read(object);
+        let known = before.meta.generation > 0 && before.uid() == now.pin.uid;
+        if known && before.meta.generation == now.generation {
+            return Ok(Self::of(object, now, before.spec.clone()));
+        }
+        Self::read(object)
+    }
+
+    fn of(object: &Value, meta: Meta, spec: Arc<EnsembleSpec>) -> Self {
         let status = object
             .get("status")
             .filter(|s| s.as_object().is_some_and(|m| !m.is_empty()));
         let status = status.and_then(read_status);
-        Ok(Self {
-            meta: Meta::read(object),
+        Self {
+            meta,
             namespace: text(object, "/metadata/namespace"),
-            spec: Arc::new(spec),
+            spec,
             has_status: status.is_some(),
             status: status.unwrap_or_default(),
-        })
+        }
     }
 
     /// Its name.
@@ -193,7 +210,7 @@ impl EnsembleView {
 /// Reads a status. A controller of another version may use words in its report that we do not know;
 /// the report is made anew anyway, and what it stands beside must not be lost for it.
 fn read_status(status: &Value) -> Option<EnsembleStatus> {
-    serde_json::from_value(status.clone()).ok().or_else(|| {
+    EnsembleStatus::deserialize(status).ok().or_else(|| {
         let mut facts = status.as_object()?.clone();
         facts.remove("plan");
         serde_json::from_value(Value::Object(facts)).ok()
@@ -328,8 +345,7 @@ fn containers(pod: &Value) -> Vec<ContainerView> {
                 .get("restartCount")
                 .and_then(Value::as_i64)
                 .unwrap_or(0),
-            last_exit: status
-                .pointer("/lastState/terminated")
+            last_exit: at(status, "/lastState/terminated")
                 .filter(|v| !v.is_null())
                 .map(|t| {
                     (
@@ -362,9 +378,7 @@ impl PodView {
             _ => String::new(),
         };
         let unschedulable = condition("PodScheduled").filter(|c| !is_true(c));
-        let grace = pod
-            .pointer("/metadata/deletionGracePeriodSeconds")
-            .and_then(Value::as_u64);
+        let grace = at(pod, "/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64);
         let meta = Meta::read(pod);
         Self {
             revision: meta.label(labels::REVISION_HASH).to_owned(),
@@ -377,13 +391,10 @@ impl PodView {
             unschedulable: unschedulable
                 .map(|c| text(c, "/message"))
                 .filter(|m| !m.is_empty()),
-            observed_generation: pod
-                .pointer("/status/observedGeneration")
+            observed_generation: at(pod, "/status/observedGeneration")
                 .and_then(Value::as_i64)
                 .unwrap_or(0),
-            reported: pod
-                .pointer("/status/startTime")
-                .is_some_and(|v| !v.is_null()),
+            reported: at(pod, "/status/startTime").is_some_and(|v| !v.is_null()),
             containers: containers(pod),
             resize: resize::read(pod),
             grace_seconds: grace.and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
@@ -469,9 +480,9 @@ impl NodeView {
         });
         let out_of_service = list(node, "/spec/taints")
             .any(|t| text(t, "/key") == "node.kubernetes.io/out-of-service");
-        let cordoned = node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true);
+        let cordoned = at(node, "/spec/unschedulable").and_then(Value::as_bool) == Some(true);
         let has = |resource: &str| {
-            let amount = node.pointer("/status/allocatable")?.get(resource)?;
+            let amount = at(node, "/status/allocatable")?.get(resource)?;
             Quantity::read(amount)
         };
         Self {
@@ -498,9 +509,7 @@ pub struct RevisionView {
 impl RevisionView {
     /// Reads a ControllerRevision.
     pub fn read(revision: &Value) -> Self {
-        let template = revision
-            .pointer("/data/template")
-            .and_then(Value::as_object);
+        let template = at(revision, "/data/template").and_then(Value::as_object);
         Self {
             meta: Meta::read(revision),
             number: revision
@@ -540,14 +549,12 @@ impl RequestView {
             field: "spec".into(),
             cause: e.to_string(),
         })?;
-        let stamp = request.pointer("/status/finishedAt").cloned();
+        let stamp = at(request, "/status/finishedAt").cloned();
         let finished_at = stamp.and_then(|v| serde_json::from_value(v).ok());
         Ok(Self {
             meta: Meta::read(request),
             spec,
-            finished: request
-                .pointer("/status/outcome")
-                .is_some_and(|v| !v.is_null()),
+            finished: at(request, "/status/outcome").is_some_and(|v| !v.is_null()),
             finished_at: finished_at.as_ref().map(crate::Time::from_stamp),
         })
     }

@@ -1,6 +1,6 @@
 //! Disruption budgets, and whom they select.
 
-use super::{Meta, list, strings, text};
+use super::{Meta, at, list, strings, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -24,13 +24,12 @@ impl BudgetView {
     pub fn read(budget: &Value) -> Self {
         Self {
             meta: Meta::read(budget),
-            min_available: budget.pointer("/spec/minAvailable").and_then(Value::as_i64),
-            selector: budget.pointer("/spec/selector").map(Selector::read),
-            allowed: budget
-                .pointer("/status/disruptionsAllowed")
+            min_available: at(budget, "/spec/minAvailable").and_then(Value::as_i64),
+            selector: at(budget, "/spec/selector").map(Selector::read),
+            allowed: at(budget, "/status/disruptionsAllowed")
                 .and_then(Value::as_i64)
                 .unwrap_or(0),
-            evicted: strings(budget.pointer("/status/disruptedPods"), |_| true),
+            evicted: strings(at(budget, "/status/disruptedPods"), |_| true),
         }
     }
 }

@@ -6,6 +6,7 @@ use ensemble_planner::memory::Run;
 use ensemble_planner::{Snapshot, Time};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 impl World {
     /// Converged, with a leader that sees all others stream.
@@ -65,18 +66,16 @@ impl World {
 
     /// What a member says.
     pub fn says(&mut self, ordinal: u32, said: Sighting) -> &mut Self {
-        self.memory.sightings.insert(format!("pod-{ordinal}"), said);
+        let uid = format!("pod-{ordinal}");
+        self.memory.sightings.insert(uid, said.into());
         self
     }
 
     /// What a member said is changed.
     pub fn but(&mut self, ordinal: u32, change: impl FnOnce(&mut Sighting)) -> &mut Self {
-        change(
-            self.memory
-                .sightings
-                .get_mut(&format!("pod-{ordinal}"))
-                .unwrap(),
-        );
+        let uid = format!("pod-{ordinal}");
+        let said = self.memory.sightings.get_mut(&uid).unwrap();
+        change(Arc::make_mut(said));
         self
     }
 

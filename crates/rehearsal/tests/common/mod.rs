@@ -7,6 +7,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+/// A rehearsal makes and drops small objects most of its time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The scenarios whose name contains `ENSEMBLE_SCENARIO`, if that is set.
 pub fn chosen(all: &[Scenario]) -> Vec<Scenario> {
     let only = std::env::var("ENSEMBLE_SCENARIO").unwrap_or_default();

@@ -2,7 +2,7 @@
 //! them run, and on which values, is decided here, because correlation of old
 //! values and ratcheting are the API server's business, not CEL's.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use kube_cel::cel::objects::OptionalValue;
 use kube_cel::cel::{Context, Program, Value as Cel};
@@ -28,6 +28,9 @@ pub(super) struct Rule {
     pub transition: bool,
     /// The fields of self and oldSelf that it reads; `None` if it may read all.
     reads: Option<Vec<String>>,
+    /// What these fields last were when it passed although none of them had changed. A transition
+    /// rule may refuse that; asked of the same again, it says the same again.
+    passed_unchanged: Mutex<Option<Vec<Option<Value>>>>,
 }
 
 impl Rule {
@@ -53,6 +56,32 @@ impl Rule {
             field_path: rule.field_path,
             optional_old_self: rule.optional_old_self == Some(true),
             reads,
+            passed_unchanged: Mutex::new(None),
+        }
+    }
+
+    /// Whether it is known to pass what was not changed.
+    fn is_known_to_pass(&self, value: &Value, old: &Value) -> bool {
+        let Some(fields) = &self.reads else {
+            return false;
+        };
+        let passed = self.passed_unchanged.lock().ok();
+        let known = passed.as_ref().and_then(|known| known.as_ref());
+        known.is_some_and(|known| {
+            let same = |(f, known): (&String, &Option<Value>)| {
+                value.get(f) == known.as_ref() && old.get(f) == known.as_ref()
+            };
+            fields.iter().zip(known).all(same)
+        })
+    }
+
+    /// It passed; if nothing that it reads was changed, that is worth knowing.
+    fn has_passed(&self, value: &Value, old: &Value) {
+        if let Some(fields) = &self.reads
+            && !self.reads_a_change(value, old)
+            && let Ok(mut passed) = self.passed_unchanged.lock()
+        {
+            *passed = Some(fields.iter().map(|f| value.get(f).cloned()).collect());
         }
     }
 
@@ -126,7 +155,7 @@ fn walk(
     for rule in &node.rules {
         let applies = match (rule.transition, old) {
             (true, None) => rule.optional_old_self,
-            (true, Some(_)) => true,
+            (true, Some(old)) => !rule.is_known_to_pass(value, old),
             (false, Some(old)) if same_rules => !unchanged && rule.reads_a_change(value, old),
             (false, _) => !unchanged,
         };
@@ -191,7 +220,12 @@ fn run(
         scope.add_variable_from_value("oldSelf", before);
     }
     let message = match rule.program.execute(&scope) {
-        Ok(Cel::Bool(true)) => return,
+        Ok(Cel::Bool(true)) => {
+            if let Some(old) = old.filter(|_| rule.transition) {
+                rule.has_passed(value, old);
+            }
+            return;
+        }
         Ok(Cel::Bool(false)) => message(rule, &scope),
         Ok(_) => format!("rule evaluation error: {} is not a bool", rule.source),
         Err(e) => format!(
