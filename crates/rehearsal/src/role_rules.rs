@@ -9,7 +9,7 @@ use ensemble_conductor::{Ask, EngineCall};
 use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
 use serde_json::Value;
 use simkube::{Change, Entry, Object, Resource};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A question may be under way for so long before it is given up, and what is done by its answers
 /// comes a moment later.
@@ -36,6 +36,8 @@ pub struct RoleRules {
     /// A switchover was asked for and has not come about; it was before the user's last act.
     asked: bool,
     asked_before: bool,
+    /// Switchovers that an engine was asked for, by id.
+    switches: BTreeSet<String>,
     /// Changes in place by us.
     pub in_place: u32,
 }
@@ -150,6 +152,7 @@ impl RoleRules {
         let now = world.cluster.now().0;
         match call.ask() {
             Ask::SwitchOver { leader, candidate } => {
+                self.switch_is_stored(world, leader, candidate)?;
                 successor(model, candidate, now)?;
                 let spec = ensemble(world).map(|e| e["spec"].clone());
                 let budget = budget(&spec.unwrap_or_default());
@@ -167,12 +170,32 @@ impl RoleRules {
                 let mut target = Target::new(&pod, &spec, now);
                 // The engine itself keeps the lead while it restarts.
                 target.leader_may = true;
+                if let Some(wrong) = model.wrong_after_restart(call.member()) {
+                    return broken("parameters-in-order", wrong);
+                }
                 let start = model.start_of(&target.uid);
                 self.disrupted.insert(target.uid.clone(), (now, start));
                 disruption(world, model, &target)
             }
             Ask::Observe | Ask::Nudge | Ask::SetParameters(_) => Ok(()),
         }
+    }
+
+    /// An engine is asked for what is stored as asked, and once: whoever comes after us then knows
+    /// that it may come about.
+    fn switch_is_stored(&mut self, world: &World, from: &str, to: &str) -> Result<(), Broken> {
+        let object = ensemble(world);
+        let stored = object.as_ref().map(|e| &e["status"]["switchover"]);
+        let fits = |s: &&Value| s["phase"] == "Asked" && s["from"] == from && s["to"] == to;
+        let Some(stored) = stored.filter(fits) else {
+            let seen = format!("{from} -> {to} is asked for, and stored is {stored:?}");
+            return broken("switch-is-stored-first", seen);
+        };
+        let id = stored["id"].as_str().unwrap_or_default();
+        if self.switches.insert(id.to_owned()) {
+            return Ok(());
+        }
+        broken("switch-is-asked-once", format!("{from} -> {to}, {id}"))
     }
 
     /// Once all is quiet: one leads, and the primary Service leads to it alone.

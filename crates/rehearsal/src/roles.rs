@@ -7,6 +7,7 @@ use crate::scenario::{
 };
 use crate::world::{NAMESPACE, World, container};
 use ensemble_api::Reason;
+use ensemble_api::status::ParameterState;
 use serde_json::{Value, json};
 use simkube::{Request, Resource};
 
@@ -266,6 +267,19 @@ pub const ALL: &[Scenario] = &[
         "the leader changes just before, synchronous",
         &[SYNC, SETTLED, LEAD_2, IMAGE_2, UPDATED],
     ),
+    script(
+        "roles-parameters",
+        "a parameter is raised, replicas first, and then lowered, the primary first",
+        &[
+            ASYNC,
+            SETTLED,
+            Line::Do("max_connections: 200", |w| parameter(w, "200")),
+            CONFIGURED,
+            Line::Do("max_connections: 150", |w| parameter(w, "150")),
+            CONFIGURED,
+            SETTLED,
+        ],
+    ),
 ];
 
 /// Scripts in which nothing but the rules about roles stands between a member and harm: a budget
@@ -366,6 +380,24 @@ const UNCORDON: Line = Line::Do("kubectl uncordon", |w| {
         cordon(w, node, false);
     }
 });
+
+const CONFIGURED: Line = Line::Until("everybody runs with the new parameters", |w| {
+    let applied = patroni::of(w).is_some_and(Patroni::parameters_applied);
+    applied
+        && status(w)
+            .parameters
+            .is_some_and(|p| p.state == ParameterState::Applied)
+        && settled(w)
+});
+
+/// The user changes a parameter.
+fn parameter(world: &mut World, value: &str) {
+    let parameters = json!({"max_connections": value});
+    patch(
+        world,
+        json!({"engine": {"patroni": {"parameters": parameters}}}),
+    );
+}
 
 /// New memory restarts the container, new CPU does not.
 fn memory_restarts() -> Value {

@@ -3,7 +3,6 @@
 use super::{LOOP_WAIT_MS, Patroni, Run, State, Trouble, WRITE_BYTES};
 use ensemble_conductor::{Ask, EngineCall, EngineOutcome, Time};
 use ensemble_planner::engine::{Reply, Role, Sighting, Stream, Synchronous, WhyUnknown};
-use std::collections::BTreeMap;
 
 /// After so long a question is given up.
 const TIMEOUT_MS: u64 = 2_000;
@@ -13,15 +12,6 @@ const ANSWER_MS: u64 = 10;
 const SLOW_MS: u64 = 1_800;
 /// How long a switchover takes to be answered.
 const SWITCH_MS: u64 = 2_070;
-/// Parameters that need a restart.
-const NEED_RESTART: [&str; 6] = [
-    "max_connections",
-    "max_worker_processes",
-    "max_wal_senders",
-    "max_prepared_transactions",
-    "max_locks_per_transaction",
-    "shared_buffers",
-];
 
 /// An answer, and when it arrives.
 pub struct Answer {
@@ -92,12 +82,7 @@ impl Patroni {
                 answer(replied(Reply::Taken(String::new())))
             }
             Ask::SetParameters(wanted) => {
-                for (key, value) in wanted {
-                    match value {
-                        Some(value) => drop(self.parameters.insert(key.clone(), value.clone())),
-                        None => drop(self.parameters.remove(key)),
-                    }
-                }
+                self.set_parameters(wanted);
                 answer(replied(Reply::Taken(String::new())))
             }
             Ask::Restart => {
@@ -170,7 +155,7 @@ impl Patroni {
             cluster: "7000000000000000000".into(),
             lock: self.holder.clone(),
             paused: self.is(Trouble::Paused),
-            pending_restart: self.pending(run),
+            pending_restart: self.pending(name, run),
             started: format!("start {}", run.start),
             version: "4.1.5".into(),
             ..unknown(WhyUnknown::NotAsked)
@@ -216,13 +201,6 @@ impl Patroni {
             Synchronous::Off
         };
         said.loop_wait = u32::try_from(LOOP_WAIT_MS / 1000).ok();
-        said.parameters = Some(self.parameters.clone());
-    }
-
-    fn pending(&self, run: &Run) -> bool {
-        let restart = |map: &BTreeMap<String, String>| -> Vec<Option<String>> {
-            NEED_RESTART.iter().map(|k| map.get(*k).cloned()).collect()
-        };
-        restart(&self.parameters) != restart(&run.applied)
+        said.parameters = Some(self.kept().clone());
     }
 }

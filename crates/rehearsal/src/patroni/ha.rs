@@ -250,7 +250,9 @@ impl Patroni {
             }
             self.holder = None;
             self.vacant_from = u64::MAX;
+            let applied = self.kept().clone();
             if let Some(run) = self.run_mut(&handing.from) {
+                run.applied = applied;
                 run.leads = false;
                 run.label = None;
                 run.next_loop = u64::MAX;
@@ -488,7 +490,7 @@ impl Patroni {
             self.no_streams();
         }
         self.starts += 1;
-        let (start, applied) = (self.starts, self.parameters.clone());
+        let (start, applied) = (self.starts, self.kept().clone());
         if let Some(run) = self.run_mut(name) {
             run.state = State::Starting(now + START_MS);
             run.takes_from = u64::MAX;

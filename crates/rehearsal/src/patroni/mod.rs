@@ -9,6 +9,7 @@
 mod answers;
 mod ha;
 mod log;
+mod parameters;
 mod trouble;
 
 pub use answers::{Answer, Said};
@@ -18,6 +19,7 @@ pub use trouble::Trouble;
 use crate::world::World;
 use ensemble_api::EnsembleSpec;
 use log::Writer;
+use parameters::Parameters;
 use simkube::{Object, Process, ProcessEvent, Readiness, SimTime, Workload, WorkloadApi};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,7 +138,7 @@ pub struct Patroni {
     asked_by_us: bool,
     paused_from: u64,
     paused_until: u64,
-    parameters: BTreeMap<String, String>,
+    parameters: Parameters,
     troubles: BTreeMap<Trouble, u64>,
     writer: Writer,
     changes: Vec<Change>,
@@ -171,7 +173,7 @@ impl Patroni {
             asked_by_us: false,
             paused_from: 0,
             paused_until: 0,
-            parameters: BTreeMap::new(),
+            parameters: Parameters::default(),
             troubles: BTreeMap::new(),
             writer: Writer::default(),
             changes: Vec::new(),
@@ -379,7 +381,7 @@ impl Patroni {
             reachable: true,
             start: self.starts,
             started_at: self.now,
-            applied: self.parameters.clone(),
+            applied: self.kept().clone(),
         };
         let member = self.members.entry(process.pod.clone()).or_default();
         member.run = Some(run);
