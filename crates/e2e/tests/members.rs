@@ -12,7 +12,7 @@ use ensemble_testbed::harness::{Cluster, TestNamespace, drain, set_schedulable};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -289,18 +289,16 @@ async fn evict_in_vain(namespace: &TestNamespace, pod: &str) -> Result<()> {
     let touch = json!({"metadata": {"annotations": {"e2e": "was here"}}});
     pods.patch(pod, &PatchParams::default(), &Patch::Merge(touch))
         .await?;
-    let options = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: read.metadata.uid,
-            resource_version: read.metadata.resource_version,
-        }),
-        ..DeleteParams::default()
-    };
-    let params = EvictParams {
-        delete_options: Some(options),
-        ..EvictParams::default()
-    };
-    match pods.evict(pod, &params).await {
+    // By hand: kube 5 writes these options under a name that the API server does not know.
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod},
+        "deleteOptions": {"preconditions": {
+            "uid": read.metadata.uid, "resourceVersion": read.metadata.resource_version,
+        }},
+    });
+    let params = PostParams::default();
+    let answer = pods.create_subresource::<Value, Value>("eviction", pod, &params, &eviction);
+    match answer.await {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         other => bail!("the eviction of a pod that has changed: {other:?}"),
     }
