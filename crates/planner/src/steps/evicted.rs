@@ -23,7 +23,7 @@ pub fn run(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     for budget in snap.budgets.values().filter(|b| is_ours(snap, b)) {
         let mut pods = Vec::new();
-        for (name, entry, pod) in miscounted(snap, budget).filter(|m| is_member(snap, m.0)) {
+        for (name, entry, pod) in alive(snap, budget).filter(|m| is_member(snap, m.0)) {
             let key = (budget.meta.pin.name.clone(), name.to_owned());
             let known = snap.memory.miscounted.get(&key);
             let same = known.filter(|m| m.is_of(&pod.meta.pin.uid, entry));
@@ -45,7 +45,7 @@ pub fn run(draft: &mut Draft<'_>) {
 pub fn explain(snap: &Snapshot) -> String {
     let mut text = String::new();
     for budget in snap.budgets.values() {
-        for (name, since, _) in miscounted(snap, budget) {
+        for (name, since, _) in alive(snap, budget) {
             let end = if is_ours(snap, budget) && is_member(snap, name) {
                 "is taken back in a few seconds"
             } else {
@@ -61,9 +61,9 @@ pub fn explain(snap: &Snapshot) -> String {
 }
 
 /// Pods that are there, are not told to end, and count as evicted, as memory keeps them.
-pub fn remember(snap: &Snapshot) -> impl Iterator<Item = ((String, String), Miscount)> {
+pub fn miscounted(snap: &Snapshot) -> impl Iterator<Item = ((String, String), Miscount)> {
     snap.budgets.values().flat_map(move |budget| {
-        miscounted(snap, budget).map(move |(name, entry, pod)| {
+        alive(snap, budget).map(move |(name, entry, pod)| {
             let key = (budget.meta.pin.name.clone(), name.to_owned());
             let miscount = Miscount {
                 uid: pod.meta.pin.uid.clone(),
@@ -75,7 +75,8 @@ pub fn remember(snap: &Snapshot) -> impl Iterator<Item = ((String, String), Misc
     })
 }
 
-fn miscounted<'s>(
+/// By name, entry and pod: who is there and not told to end among those that a budget counts as evicted.
+fn alive<'s>(
     snap: &'s Snapshot,
     budget: &'s BudgetView,
 ) -> impl Iterator<Item = (&'s str, &'s str, &'s PodView)> {
