@@ -251,7 +251,7 @@ reasons! {
     EvictionRefused {
         stalls: false,
         "A disruption budget refuses the eviction.",
-        "The API server counts disruptions by all parties; somebody else's budget or drain leaves no room now. If its controller manager did not see an evicted pod go, a successor of the same name counts as evicted for two minutes.",
+        "The API server counts disruptions by all parties; somebody else's budget or drain leaves no room now. A pod whose eviction came to nothing, or whose predecessor of the same name was not seen to go, counts as evicted for two minutes, while it runs. In our own budgets that is taken back after a few seconds; in somebody else's Kubernetes has to forget it.",
         "The budget leaves room: it is tried again as soon as that is seen, and with growing pauses.",
         "`kubectl get pdb` shows all budgets."
     }

@@ -9,7 +9,7 @@ use ensemble_planner::method::{self, InPlace};
 use ensemble_planner::safety::How;
 use ensemble_planner::view::{Pinned, RevisionView};
 use ensemble_planner::{Letting, Warrant};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Names one call, so that its outcome finds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -140,6 +140,17 @@ impl ApiCall {
         let claim = letting.claim();
         let options = delete_options(claim);
         Self::new(Verb::Delete, Kind::Claim, namespace, &claim.name, options)
+    }
+
+    /// Takes pods out of those that a budget counts as evicted. Kubernetes counts anew then.
+    pub(crate) fn uncount(namespace: &str, budget: &Pinned, pods: &[String]) -> Self {
+        let entries: Map<String, Value> = pods.iter().map(|p| (p.clone(), Value::Null)).collect();
+        let body = json!({
+            "metadata": {"uid": budget.uid, "resourceVersion": budget.resource_version},
+            "status": {"disruptedPods": entries},
+        });
+        let verb = Verb::MergePatchStatus;
+        Self::new(verb, Kind::Budget, namespace, &budget.name, body)
     }
 
     /// Deletes something that holds no data and that nobody uses.

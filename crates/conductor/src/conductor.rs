@@ -344,6 +344,14 @@ impl Conductor {
                     ApiCall::new(Verb::MergePatch, kind, &namespace, &pin.name, body),
                 )
             }
+            Write::Uncount { budget, pods } => {
+                // Our own eviction of one of them may be just between its entry and its delete.
+                let evicting = |pod: &String| self.busy.contains(&(Kind::Pod, pod.clone()));
+                if pods.iter().any(evicting) {
+                    return;
+                }
+                (Purpose::Patch, ApiCall::uncount(&namespace, &budget, &pods))
+            }
             Write::Discard { kind, pin } => {
                 let call = ApiCall::discard(kind, &namespace, &pin);
                 (Purpose::Discard { uid: pin.uid }, call)

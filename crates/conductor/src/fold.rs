@@ -10,9 +10,10 @@ use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, Meta, Pinned, PodView, RequestView, RevisionView,
     ServiceView, Unreadable,
 };
-use ensemble_planner::{Pull, Snapshot, Time, pull_state};
+use ensemble_planner::write::uncount_key;
+use ensemble_planner::{Pull, Snapshot, Time, miscounted, pull_state};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The world as told so far.
@@ -240,6 +241,8 @@ impl World {
             remember_pod(memory, pod, now);
             remember_run(memory, pod, &engine, now);
         }
+        remember_miscounted(snap);
+        let memory = Arc::make_mut(&mut snap.memory);
         let evicted = snap.budgets.values().flat_map(|b| b.evicted.keys());
         let counted: BTreeSet<&String> = evicted.filter(|n| !snap.pods.contains_key(*n)).collect();
         memory
@@ -268,6 +271,24 @@ impl World {
             .pulled
             .retain(|(revision, _)| snap.revisions.contains_key(revision));
     }
+}
+
+/// Keeps since when pods live although a budget counts them as evicted, and forgets what failed about
+/// those that are over.
+fn remember_miscounted(snap: &mut Snapshot) {
+    let mut seen: BTreeMap<_, _> = miscounted(snap).collect();
+    let memory = Arc::make_mut(&mut snap.memory);
+    for (key, miscount) in &mut seen {
+        let before = memory.miscounted.get(key);
+        let same = before.filter(|b| b.is_of(&miscount.uid, &miscount.entry));
+        miscount.since = same.map_or(miscount.since, |b| b.since);
+    }
+    for (budget, _) in memory.miscounted.keys() {
+        if !seen.keys().any(|(still, _)| still == budget) {
+            memory.failures.remove(&uncount_key(budget));
+        }
+    }
+    memory.miscounted = seen;
 }
 
 fn forget_gone_pods(memory: &mut Memory, uids: &BTreeSet<&str>) {

@@ -1,7 +1,7 @@
 //! Members that are equals, on real nodes: the rows of the behaviour table where a kubelet matters.
 //! The controller runs as a pod with its own account and rights, installed by `ensemble install`.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use ensemble_e2e::ensemble::{
     condition, ensemble, ensembles, install, ready, set_image, status_until, waits_for, web,
 };
@@ -10,14 +10,18 @@ use ensemble_testbed::eventually;
 use ensemble_testbed::full::faults::Target;
 use ensemble_testbed::harness::{Cluster, TestNamespace, drain, set_schedulable};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams};
-use serde_json::Value;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
 const LIMIT: Duration = Duration::from_secs(150);
+
+/// Kubernetes itself forgets an eviction that came to nothing after twice that long.
+const BEFORE_KUBERNETES_FORGETS: Duration = Duration::from_secs(60);
 
 /// Tests that take nodes away wait for each other.
 static ALONE: Mutex<()> = Mutex::const_new(());
@@ -194,7 +198,7 @@ async fn a_crash_loop_stops_within_the_budget_and_undo_gets_through() -> Result<
         web_is_up(namespace).await?;
         let mut broken = web("1");
         broken["spec"]["template"]["spec"]["containers"][0]["command"] =
-            serde_json::json!(["sh", "-c", "exit 3"]);
+            json!(["sh", "-c", "exit 3"]);
         namespace.apply(broken).await?;
         let crashed = |s: &Value| waits_for(s, "CrashLooping");
         let status = status_until(namespace, "web", "CrashLooping", LIMIT, crashed).await?;
@@ -275,4 +279,84 @@ async fn a_drain_ends_and_its_member_comes_back_afterwards() -> Result<()> {
         Ok(())
     })
     .await
+}
+
+/// Evicts a pod as it was before somebody touched it: the API server enters it in its budget, finds
+/// that it has changed, and deletes nothing.
+async fn evict_in_vain(namespace: &TestNamespace, pod: &str) -> Result<()> {
+    let pods = namespace.api::<Pod>();
+    let read = pods.get(pod).await?;
+    let touch = json!({"metadata": {"annotations": {"e2e": "was here"}}});
+    pods.patch(pod, &PatchParams::default(), &Patch::Merge(touch))
+        .await?;
+    // By hand: kube 5 writes these options under a name that the API server does not know.
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod},
+        "deleteOptions": {"preconditions": {
+            "uid": read.metadata.uid, "resourceVersion": read.metadata.resource_version,
+        }},
+    });
+    let params = PostParams::default();
+    let answer = pods.create_subresource::<Value, Value>("eviction", pod, &params, &eviction);
+    match answer.await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        other => bail!("the eviction of a pod that has changed: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_eviction_that_came_to_nothing_is_taken_back_and_the_next_roll_goes_on() -> Result<()> {
+    let cluster = Cluster::connect().await?;
+    install(&cluster).await?;
+    TestNamespace::run(&cluster, "in-vain", async |namespace| {
+        let mut members = web("1");
+        members["spec"]["rollout"] = json!({"method": "Recreate"});
+        namespace.apply(members).await?;
+        ready(namespace, "web", LIMIT).await?;
+        let budgets = namespace.api::<PodDisruptionBudget>();
+        let budget = async || {
+            let budget = budgets.get("web-members").await?;
+            anyhow::Ok(budget.status.unwrap_or_default())
+        };
+        let has_room = async || {
+            let status = budget().await?;
+            let room = status.disruptions_allowed == Some(1);
+            Ok((room && status.disrupted_pods.unwrap_or_default().is_empty()).then_some(()))
+        };
+        eventually("the budget has room", LIMIT, has_room).await?;
+        let before = uids(namespace).await?;
+
+        evict_in_vain(namespace, "web-1").await?;
+        let entered = budget().await?.disrupted_pods.unwrap_or_default();
+        ensure!(entered.contains_key("web-1"), "{entered:?}");
+        let limit = BEFORE_KUBERNETES_FORGETS;
+        eventually("web-1 is no longer counted as evicted", limit, has_room).await?;
+        ensure!(uids(namespace).await? == before, "somebody was replaced");
+        ensure!(
+            members_restarts(namespace).await? == 0,
+            "somebody was restarted"
+        );
+
+        // And if it happens on the way, the roll goes on by itself.
+        evict_in_vain(namespace, "web-0").await?;
+        set_image(namespace, &format!("{TOOLBOX}:2")).await?;
+        ready(namespace, "web", LIMIT).await?;
+        let after = uids(namespace).await?;
+        ensure!(
+            before
+                .iter()
+                .all(|(name, uid)| after.get(name) != Some(uid)),
+            "not everybody was replaced: {after:?}"
+        );
+        Ok(())
+    })
+    .await
+}
+
+async fn members_restarts(namespace: &TestNamespace) -> Result<i32> {
+    let pods = members(namespace).await?;
+    let statuses = pods
+        .values()
+        .filter_map(|pod| pod.status.as_ref()?.container_statuses.as_ref());
+    Ok(statuses.flatten().map(|c| c.restart_count).sum())
 }

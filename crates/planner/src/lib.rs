@@ -31,6 +31,7 @@ pub use safety::{
     Letting, Permit, Refusal, Safety, SwitchWarrant, Warrant, confirm, confirm_switch,
 };
 pub use snapshot::Snapshot;
+pub use steps::evicted::miscounted;
 pub use steps::prepare::{Pull, pull_state};
 pub use time::Time;
 pub use write::Write;

@@ -73,6 +73,24 @@ pub struct Refused {
     pub message: String,
 }
 
+/// A pod that lives although a budget counts it as evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Miscount {
+    /// The pod's uid.
+    pub uid: String,
+    /// The budget's entry: since when it counts, by Kubernetes' clock.
+    pub entry: String,
+    /// Since when this process sees just that.
+    pub since: Time,
+}
+
+impl Miscount {
+    /// Whether it is about that pod and that entry.
+    pub fn is_of(&self, uid: &str, entry: &str) -> bool {
+        self.uid == uid && self.entry == entry
+    }
+}
+
 /// One run of a member's engine container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -106,6 +124,8 @@ pub struct Memory {
     pub leaving_since: BTreeMap<String, Time>,
     /// By pod name: since when a pod that is gone is still counted as evicted by a budget.
     pub counted_since: BTreeMap<String, Time>,
+    /// By budget and pod: pods that live although the budget counts them as evicted.
+    pub miscounted: BTreeMap<(String, String), Miscount>,
     /// Calls that failed.
     pub failures: BTreeMap<Key, Failure>,
     /// Names that somebody else has.

@@ -2,7 +2,7 @@
 
 use crate::cast::Cast;
 use crate::ledger::LedgerState;
-use crate::memory::Kind;
+use crate::memory::{Failure, Kind};
 use crate::revision::Revisions;
 use crate::safety::{Letting, Permit, Refusal, Safety};
 use crate::snapshot::Snapshot;
@@ -91,6 +91,7 @@ pub fn plan(snap: &Snapshot) -> Plan {
     steps::resize::run(&mut draft);
     steps::rollout::run(&mut draft);
     steps::parameters::run(&mut draft);
+    steps::evicted::run(&mut draft);
     steps::upkeep::run(&mut draft);
     steps::status::run(draft)
 }
@@ -181,19 +182,10 @@ impl<'s> Draft<'s> {
     ) -> bool {
         let member = names::pod(self.snap.name(), ordinal);
         let key = (Kind::Pod, member.clone());
-        let failure = self
-            .snap
-            .memory
-            .failures
-            .get(&key)
-            .filter(|f| f.retry_at > self.snap.now);
-        if let Some(failure) = failure.cloned() {
+        let failure = self.snap.memory.failures.get(&key);
+        if let Some(failure) = failure.filter(|f| f.retry_at > self.snap.now) {
             self.wake.at(failure.retry_at);
-            let mut blocker = blocker(self.snap, failure.reason, failure.message);
-            if failure.reason == Reason::EvictionRefused {
-                blocker.message.extend(evictions_remembered(self.snap));
-            }
-            self.block(action, Some(member), cause, blocker);
+            self.failed(action, member, cause, failure);
             return false;
         }
         let stored = self.snap.ensemble.status.in_flight.iter();
@@ -201,8 +193,12 @@ impl<'s> Draft<'s> {
             .filter(|i| !self.over.contains(&i.uid))
             .any(|i| i.member == member)
         {
-            // Our own intent, being confirmed and sent.
-            self.step(action, Some(member), cause, StepState::Running);
+            // Our own intent, being confirmed and sent. What a budget refused is not under way
+            // because it is asked for once more.
+            match failure.filter(|f| f.reason == Reason::EvictionRefused) {
+                Some(refused) => self.failed(action, member, cause, refused),
+                None => self.step(action, Some(member), cause, StepState::Running),
+            }
             return true;
         }
         match self.safety.grant(ordinal, method, target) {
@@ -350,6 +346,14 @@ impl<'s> Draft<'s> {
         });
     }
 
+    fn failed(&mut self, action: Action, member: String, cause: &str, failure: &Failure) {
+        let mut blocker = blocker(self.snap, failure.reason, failure.message.clone());
+        if failure.reason == Reason::EvictionRefused {
+            blocker.message += &steps::evicted::explain(self.snap);
+        }
+        self.block(action, Some(member), cause, blocker);
+    }
+
     fn refused(&mut self, action: Action, member: String, cause: &str, refusal: &Refusal) {
         let message = format!("{} is false: {}", refusal.predicate, refusal.observed);
         let mut blocker = blocker(self.snap, refusal.reason, message);
@@ -369,21 +373,6 @@ impl<'s> Draft<'s> {
         same.find_map(|s| s.since.clone())
             .unwrap_or_else(|| self.snap.now.stamp())
     }
-}
-
-/// Pods that run although a budget counts them as evicted. Kubernetes counts by name: if its
-/// controller manager did not see the old pod go, its successor counts as down for two minutes.
-fn evictions_remembered(snap: &Snapshot) -> Option<String> {
-    let runs = |name: &str| snap.pods.get(name).is_some_and(|p| !p.meta.deleting);
-    let evicted = snap.budgets.values().flat_map(|b| &b.evicted);
-    let evicted: Vec<String> = evicted
-        .filter(|(name, _)| runs(name))
-        .map(|(name, since)| format!("{name} since {since}"))
-        .collect();
-    (!evicted.is_empty()).then(|| {
-        let evicted = evicted.join(", ");
-        format!("; it counts as evicted: {evicted}, which Kubernetes forgets after two minutes")
-    })
 }
 
 /// A blocker with what its reason's page says.

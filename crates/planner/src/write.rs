@@ -24,6 +24,14 @@ pub enum Write {
         /// What to merge, without uid and version, which are added.
         body: Value,
     },
+    /// Take pods that live out of those that a budget of ours counts as evicted, if the budget is
+    /// still as it was seen.
+    Uncount {
+        /// The budget.
+        budget: Pinned,
+        /// The pods' names.
+        pods: Vec<String>,
+    },
     /// Delete an object that holds no data and that nobody uses: a helper pod, an old revision, our
     /// own budget.
     Discard {
@@ -69,10 +77,16 @@ impl Write {
             Write::Patch { kind, pin, .. } | Write::Discard { kind, pin } => {
                 (*kind, pin.name.clone())
             }
+            Write::Uncount { budget, .. } => uncount_key(&budget.name),
             Write::Check { revision, .. } => (Kind::Revision, format!("check/{revision}")),
             Write::Look { key } => key.clone(),
             Write::Status(_) => (Kind::Ensemble, "status".into()),
             Write::Answer { pin, .. } => (Kind::Request, pin.name.clone()),
         }
     }
+}
+
+/// What [`Write::Uncount`] is about: not the budget's spec, whose upkeep must not wait for it.
+pub fn uncount_key(budget: &str) -> Key {
+    (Kind::Budget, format!("evicted/{budget}"))
 }

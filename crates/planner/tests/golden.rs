@@ -145,6 +145,7 @@ fn write(out: &mut String, write: &Write) {
     match write {
         Write::Create { kind, .. } => writeln!(out, "  create {kind:?} {name}"),
         Write::Patch { kind, body, .. } => writeln!(out, "  patch {kind:?} {name} {body}"),
+        Write::Uncount { pods, .. } => writeln!(out, "  uncount {} in {name}", pods.join(" ")),
         Write::Discard { kind, .. } => writeln!(out, "  discard {kind:?} {name}"),
         Write::Check { revision, .. } => writeln!(out, "  try {revision}"),
         Write::Look { key } => writeln!(out, "  look at {:?} {}", key.0, key.1),

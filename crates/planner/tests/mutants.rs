@@ -96,6 +96,12 @@ const CASES: &[Case] = &[
         world.spec(&json!({"rollout": {"maxUnavailable": 2}}));
         granted(&world).is_empty()
     }),
+    ("eviction-let-finish", || {
+        let mut world = World::settled(3);
+        let budget = world.budgets.get_mut("orders-members").unwrap();
+        budget["status"] = json!({"disruptedPods": {"orders-2": "2026-11-16T00:19:50Z"}});
+        written(&world.plan()).is_empty()
+    }),
     ("claims-intact", || {
         let mut world = World::settled(3);
         world.change_claim("data", 2, &json!({"metadata": {"deletionTimestamp": "x"}}));

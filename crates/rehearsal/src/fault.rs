@@ -41,6 +41,9 @@ pub enum What {
     PodDeleted,
     /// Somebody takes our label off a pod.
     LabelStripped,
+    /// Somebody touches the pod that the call is about just before it arrives, or another pod. An
+    /// eviction is entered in its budget then, and fails.
+    PodTouched,
     /// No engine answers for a while.
     RolesSilent,
     /// Engines answer slowly for a while.
@@ -71,7 +74,7 @@ impl What {
 }
 
 /// All of them.
-pub const ALL: [What; 27] = [
+pub const ALL: [What; 28] = [
     What::CrashBefore,
     What::CrashAfter,
     What::AnswerLost,
@@ -89,6 +92,7 @@ pub const ALL: [What; 27] = [
     What::StatusWiped,
     What::PodDeleted,
     What::LabelStripped,
+    What::PodTouched,
     What::RolesSilent,
     What::RolesSlow,
     What::RolesLie,

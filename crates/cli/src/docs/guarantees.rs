@@ -96,6 +96,17 @@ pub const ALL: &[Guarantee] = &[
         ],
     },
     Guarantee {
+        promise: "An eviction that came to nothing is taken out of our own budget, and never one that is under way.",
+        predicate: "eviction-let-finish",
+        file: "crates/planner/src/steps/evicted.rs",
+        tests: &[
+            "a_member_that_lives_on_is_no_longer_counted_as_evicted_after_three_seconds",
+            "while_our_own_eviction_is_not_answered_its_entry_stays",
+            "an_eviction_that_came_to_nothing_is_taken_back_and_the_next_roll_goes_on",
+        ],
+        mutants: &["eviction-let-finish"],
+    },
+    Guarantee {
         promise: "Down is proven, never guessed.",
         predicate: "proven-down",
         file: SAFETY,

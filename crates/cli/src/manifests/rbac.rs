@@ -80,6 +80,8 @@ fn member_rules() -> Vec<Value> {
             &["poddisruptionbudgets"],
             &and(&["create", "patch", "delete"]),
         ),
+        // To take back that a pod counts as evicted which lives.
+        rule("policy", &["poddisruptionbudgets/status"], &["patch"]),
         rule("events.k8s.io", &["events"], &["create", "patch"]),
     ]
 }

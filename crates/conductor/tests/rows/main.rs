@@ -4,4 +4,5 @@
 mod consent;
 mod desk;
 mod disruption;
+mod evicted;
 mod members;

@@ -1,15 +1,14 @@
 //! Patroni behind TLS and a password: the same upgrade, and a word where the password is wrong.
 
-use crate::{nobody_touches, until_settled, why, with};
+use crate::{nobody_touches, until_settled, until_waits_for, why, with};
 use anyhow::{Result, ensure};
-use ensemble_e2e::ensemble::{status_until, waits_for};
 use ensemble_e2e::postgres::film::is_upgrade;
 use ensemble_e2e::postgres::secured::{PASSWORD, SECRET};
-use ensemble_e2e::postgres::{LIMIT, NAME, Postgres, Shape, image};
+use ensemble_e2e::postgres::{Postgres, Shape, image};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 
 /// Changes the password that Ensemble is given; Patroni keeps its own.
@@ -40,11 +39,7 @@ async fn a_secured_patroni_is_upgraded_alike_and_a_refused_password_is_named() -
         tokio::time::sleep(Duration::from_secs(35)).await;
         let leader = postgres.leader().await?;
         postgres.set_image(&image("1")).await?;
-        // Twice as long as others wait: recreated members may meet Kubernetes' two minutes of
-        // book-keeping of an eviction that came to nothing.
-        let refused = |status: &Value| waits_for(status, "EngineUnauthorised");
-        let what = "the password is refused";
-        status_until(postgres.namespace, NAME, what, LIMIT * 2, refused).await?;
+        until_waits_for(postgres, &["EngineUnauthorised"]).await?;
         let said = why(cluster, postgres)?;
         ensure!(said.out.contains(SECRET), "{said:?}");
         nobody_touches(postgres, &[&leader], Duration::from_secs(10)).await?;

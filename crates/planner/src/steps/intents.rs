@@ -30,8 +30,8 @@ pub fn run(draft: &mut Draft<'_>) {
             draft.over.insert(intent.uid.clone());
             continue;
         }
-        // It may be under way: an eviction that is cut off in the middle uses up the budget for
-        // two minutes, so it is given a while to end.
+        // It may be under way: an eviction that is cut off in the middle uses up the budget until
+        // that is taken back, so it is given a while to end.
         let since = snap
             .memory
             .foreign_since

@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod deletion;
+pub mod evicted;
 pub mod intents;
 pub mod members;
 pub mod parameters;

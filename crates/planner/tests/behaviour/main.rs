@@ -7,6 +7,7 @@ mod common;
 mod claims;
 mod create;
 mod deletion;
+mod evicted;
 mod in_place;
 mod intents;
 mod ledger;

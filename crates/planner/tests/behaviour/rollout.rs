@@ -173,23 +173,6 @@ fn a_refused_eviction_is_named_and_nobody_else_is_taken_instead() {
     assert_eq!(granted(world.after(1)), ["orders-2"]);
 }
 
-#[test]
-fn an_eviction_that_kubernetes_still_remembers_is_named_with_its_time() {
-    let mut world = World::settled(3);
-    world
-        .prepared("2")
-        .failure(Kind::Pod, "orders-1", Reason::EvictionRefused)
-        .member(2, "2");
-    let evicted = json!({"orders-2": "2026-11-16T00:19:50Z", "orders-9": "2026-11-16T00:19:50Z"});
-    let budget = world.budgets.get_mut("orders-members").unwrap();
-    budget["status"] = json!({"disruptionsAllowed": 0, "disruptedPods": evicted});
-    let plan = world.plan();
-    let (step, blocker) = plan.report.first_blocked().unwrap();
-    assert_eq!(step.member.as_deref(), Some("orders-1"));
-    let words = "counts as evicted: orders-2 since 2026-11-16T00:19:50Z, which Kubernetes forgets";
-    assert!(blocker.message.contains(words), "{}", blocker.message);
-}
-
 type Change = (&'static str, fn(&mut World));
 
 #[test]

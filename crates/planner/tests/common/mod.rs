@@ -547,6 +547,7 @@ pub fn written(plan: &Plan) -> Vec<String> {
         match w {
             Write::Create { kind, .. } => Some(format!("Create {kind:?} {name}")),
             Write::Patch { kind, .. } => Some(format!("Patch {kind:?} {name}")),
+            Write::Uncount { .. } => Some(format!("Uncount {name}")),
             Write::Discard { kind, .. } => Some(format!("Discard {kind:?} {name}")),
             Write::Check { revision, .. } => Some(format!("Check {revision}")),
             Write::Look { key } => Some(format!("Look {:?} {name}", key.0)),

@@ -51,6 +51,14 @@ impl Rehearsal {
                 self.late.push((due, request));
                 self.restart(process);
             }
+            What::PodTouched => {
+                self.touch(if call.kind() == Kind::Pod {
+                    call.name()
+                } else {
+                    "orders-1"
+                });
+                self.send(process, id, call, number)?;
+            }
             other => {
                 self.surroundings(other);
                 let still_there = process < self.processes.len();
@@ -98,8 +106,17 @@ impl Rehearsal {
                 let request = Request::patch(Resource::Pods, NAMESPACE, "orders-0", body);
                 let _ = self.world.cluster.call(&request.client("user"));
             }
+            What::PodTouched => self.touch("orders-1"),
             other => role_faults::apply(&mut self.world, other),
         }
+    }
+
+    /// Somebody writes into a pod what concerns nobody; it has another version then.
+    fn touch(&mut self, pod: &str) {
+        let at = self.world.cluster.now().0.to_string();
+        let body = json!({"metadata": {"annotations": {"somebody": at}}});
+        let request = Request::patch(Resource::Pods, NAMESPACE, pod, body);
+        let _ = self.world.cluster.call(&request.client("user"));
     }
 
     /// One more controller, with a later epoch.

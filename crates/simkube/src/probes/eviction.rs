@@ -15,6 +15,11 @@ pub(super) const PROBES: &[Probe] = &[
         a65,
     ),
     Probe::new("A66", "two budgets on one pod make it unevictable", a66),
+    Probe::new(
+        "A67",
+        "an eviction of a pod that has changed is entered in its budget, and refused",
+        a67,
+    ),
 ];
 
 fn running(lab: &mut Lab<'_>, name: &str, ready: bool) -> String {
@@ -138,4 +143,37 @@ fn a66(lab: &mut Lab<'_>) {
     lab.ask(Request::evict(&ns, "a"))
         .refused(500, "")
         .says("This pod has more than one PodDisruptionBudget");
+}
+
+fn a67(lab: &mut Lab<'_>) {
+    let ns = lab.namespace.clone();
+    let uid = running(lab, "a", true);
+    budget(lab, "web", json!({"minAvailable": 0}), numbers(1, 1, 0));
+    let seen = lab.get(Pods, "a").ok(200).version();
+    let touched = json!({"metadata": {"annotations": {"somebody": "was here"}}});
+    lab.patch(Pods, "a", touched).ok(200);
+    let old = Request::evict(&ns, "a").uid(&uid).resource_version(&seen);
+    lab.ask(old).refused(409, "Conflict");
+    lab.get(Pods, "a")
+        .ok(200)
+        .lacks("/metadata/deletionTimestamp");
+    let left = lab
+        .get(PodDisruptionBudgets, "web")
+        .ok(200)
+        .has("/status/disruptionsAllowed", 0);
+    let entered = !left.text("/status/disruptedPods/a").is_empty();
+    lab.equal("entered", entered, true);
+    lab.ask(Request::evict(&ns, "a").uid(&uid))
+        .refused(429, "TooManyRequests");
+    // Whoever may write the status can take it back; the numbers are the controller's business.
+    let back = json!({
+        "metadata": {"uid": left.uid(), "resourceVersion": left.version()},
+        "status": {"disruptedPods": {"a": null}},
+    });
+    let back = Request::patch(PodDisruptionBudgets, &ns, "web", back).status();
+    lab.ask(back.clone())
+        .ok(200)
+        .lacks("/status/disruptedPods/a")
+        .has("/status/disruptionsAllowed", 0);
+    lab.ask(back).refused(409, "Conflict");
 }

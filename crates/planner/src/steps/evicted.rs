@@ -1,0 +1,97 @@
+//! Members that live although a budget counts them as evicted.
+//!
+//! The API server enters a pod in its budget first and deletes it then. If the pod changed in between,
+//! the delete fails, the pod lives on, and the entry stays. Entries are by name, too: a successor that
+//! comes before its predecessor was seen to go inherits the entry. Kubernetes forgets it after two
+//! minutes, in which nobody else may be evicted. In budgets of ours we take it back.
+
+use crate::memory::Miscount;
+use crate::plan::Draft;
+use crate::snapshot::Snapshot;
+use crate::view::{BudgetView, PodView};
+use crate::write::Write;
+use ensemble_api::names;
+
+/// For how long a pod has lived beside the same entry before the entry is taken for a mistake. In an
+/// eviction under way, anybody's, the delete follows the entry within milliseconds; to take that entry
+/// back would let the budget spare another pod. The entry's own time is not looked at: it is by another
+/// clock.
+const MISCOUNTED_MS: i64 = 3_000;
+
+/// Takes back what is wrong in our own budgets.
+pub fn run(draft: &mut Draft<'_>) {
+    let snap = draft.snap;
+    for budget in snap.budgets.values().filter(|b| is_ours(snap, b)) {
+        let mut pods = Vec::new();
+        for (name, entry, pod) in alive(snap, budget).filter(|m| is_member(snap, m.0)) {
+            let key = (budget.meta.pin.name.clone(), name.to_owned());
+            let known = snap.memory.miscounted.get(&key);
+            let same = known.filter(|m| m.is_of(&pod.meta.pin.uid, entry));
+            let due = same.map_or(snap.now, |m| m.since).plus_ms(MISCOUNTED_MS);
+            if due <= snap.now || crate::mutants::is_off("eviction-let-finish") {
+                pods.push(name.to_owned());
+            } else {
+                draft.wake.at(due);
+            }
+        }
+        if !pods.is_empty() {
+            let budget = budget.meta.pin.clone();
+            draft.write(Write::Uncount { budget, pods });
+        }
+    }
+}
+
+/// Says of a refused eviction who lives although a budget counts it as evicted.
+pub fn explain(snap: &Snapshot) -> String {
+    let mut text = String::new();
+    for budget in snap.budgets.values() {
+        for (name, since, _) in alive(snap, budget) {
+            let end = if is_ours(snap, budget) && is_member(snap, name) {
+                "is taken back in a few seconds"
+            } else {
+                "Kubernetes forgets after two minutes"
+            };
+            let budget = &budget.meta.pin.name;
+            text += &format!(
+                "; budget {budget} counts {name} as evicted since {since} although it runs, which {end}"
+            );
+        }
+    }
+    text
+}
+
+/// Pods that are there, are not told to end, and count as evicted, as memory keeps them.
+pub fn miscounted(snap: &Snapshot) -> impl Iterator<Item = ((String, String), Miscount)> {
+    snap.budgets.values().flat_map(move |budget| {
+        alive(snap, budget).map(move |(name, entry, pod)| {
+            let key = (budget.meta.pin.name.clone(), name.to_owned());
+            let miscount = Miscount {
+                uid: pod.meta.pin.uid.clone(),
+                entry: entry.to_owned(),
+                since: snap.now,
+            };
+            (key, miscount)
+        })
+    })
+}
+
+/// By name, entry and pod: who is there and not told to end among those that a budget counts as evicted.
+fn alive<'s>(
+    snap: &'s Snapshot,
+    budget: &'s BudgetView,
+) -> impl Iterator<Item = (&'s str, &'s str, &'s PodView)> {
+    budget.evicted.iter().filter_map(|(name, entry)| {
+        let pod = snap.pods.get(name).filter(|p| !p.meta.deleting)?;
+        Some((name.as_str(), entry.as_str(), pod))
+    })
+}
+
+/// By its owner alone: whoever keeps another budget may mean what it says.
+fn is_ours(snap: &Snapshot, budget: &BudgetView) -> bool {
+    budget.meta.controller.as_deref() == Some(snap.ensemble.uid()) && !budget.meta.deleting
+}
+
+fn is_member(snap: &Snapshot, pod: &str) -> bool {
+    let ordinal = names::ordinal_of(snap.name(), pod);
+    ordinal.is_some_and(|o| snap.our_pod(o).is_some())
+}
