@@ -76,6 +76,7 @@ impl World {
         match EnsembleView::read(object) {
             Ok(view) => {
                 self.unreadable = None;
+                self.snap.abilities = ensemble_engines::abilities(&view.spec);
                 self.snap.ensemble = view;
             }
             Err(unreadable) => self.unreadable = Some(unreadable),

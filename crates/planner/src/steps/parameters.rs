@@ -9,80 +9,42 @@ use ensemble_api::status::{Method, ParameterChange, ParameterState};
 use ensemble_api::{Reason, StepState, names};
 use std::collections::BTreeMap;
 
-/// PostgreSQL's parameters of which a replica may not have less than its primary.
-const ORDERED: [&str; 5] = [
-    "max_connections",
-    "max_worker_processes",
-    "max_wal_senders",
-    "max_prepared_transactions",
-    "max_locks_per_transaction",
-];
-
-/// What they are where nobody has set them.
-fn by_default(name: &str) -> i64 {
-    match name {
-        "max_connections" => 100,
-        "max_worker_processes" => 8,
-        "max_wal_senders" => 10,
-        "max_prepared_transactions" => 0,
-        _ => 64,
-    }
-}
-
 type Values = BTreeMap<String, String>;
 
 /// Brings the parameters of the spec to the engine.
 pub fn run(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let patroni = snap
-        .ensemble
-        .spec
-        .engine
-        .as_ref()
-        .and_then(|e| e.patroni.as_ref());
-    let (Some(patroni), Some(leader)) = (patroni, snap.roles().leader_says()) else {
+    let engine = snap.ensemble.spec.engine.as_ref();
+    let wanted = engine.and_then(|e| e.parameters());
+    let (Some(wanted), Some(leader)) = (wanted, snap.roles().leader_says()) else {
         return;
     };
     let Some(kept) = leader.parameters.clone() else {
         return;
     };
-    let wanted = patroni.parameters.clone();
     match draft.parameters.clone() {
         Some(change) if change.state == ParameterState::Applying => {
-            if is_wanted(&change.to, &wanted) {
+            if is_wanted(&change.to, wanted) {
                 apply(draft, change, &kept);
             } else {
-                begin(draft, &wanted, &kept);
+                begin(draft, wanted, &kept);
             }
         }
         Some(change) if change.state == ParameterState::RollingBack => {
             roll_back(draft, change, &kept);
         }
         Some(change)
-            if change.state == ParameterState::Refused && is_wanted(&change.to, &wanted) =>
+            if change.state == ParameterState::Refused && is_wanted(&change.to, wanted) =>
         {
             refused(draft, &change);
         }
-        _ => begin(draft, &wanted, &kept),
+        _ => begin(draft, wanted, &kept),
     }
 }
 
 fn is_wanted(to: &Values, wanted: &Values) -> bool {
     to.iter()
         .all(|(name, value)| wanted.get(name) == Some(value))
-}
-
-fn number(name: &str, value: Option<&String>) -> i64 {
-    let number = value.and_then(|v| v.parse().ok());
-    number.unwrap_or_else(|| by_default(name))
-}
-
-fn is_ordered(name: &str) -> bool {
-    ORDERED.contains(&name)
-}
-
-fn is_lowered(name: &str, from: Option<&String>, to: &String) -> bool {
-    is_ordered(name) && number(name, Some(to)) < number(name, from)
 }
 
 /// Writes down what is to change, before anybody is told. What is lowered waits until what is raised
@@ -93,7 +55,10 @@ fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
     if changed.is_empty() {
         return;
     }
-    let lowered = |(name, value): &(&String, &String)| is_lowered(name, kept.get(*name), value);
+    let lowered = |(name, value): &(&String, &String)| {
+        let before = kept.get(*name).map(String::as_str);
+        draft.snap.abilities.is_lowered(name, before, value)
+    };
     let all_lowered = changed.iter().all(lowered);
     let now = changed.into_iter().filter(|c| all_lowered || !lowered(c));
     let to: Values = now.map(|(n, v)| (n.clone(), v.clone())).collect();
@@ -136,10 +101,11 @@ fn apply(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
         }
         return draft.step(Action::Configure, None, &cause, StepState::Running);
     }
-    let lowers = change
-        .to
-        .iter()
-        .any(|(n, v)| is_lowered(n, change.from.get(n), v));
+    let abilities = &draft.snap.abilities;
+    let lowers = change.to.iter().any(|(name, value)| {
+        let before = change.from.get(name).map(String::as_str);
+        abilities.is_lowered(name, before, value)
+    });
     if restart_pending(draft, lowers, &cause) {
         draft.parameters = Some(ParameterChange {
             state: ParameterState::Applied,
@@ -200,9 +166,6 @@ fn failed(draft: &Draft<'_>) -> Option<String> {
     })
 }
 
-/// How long members have to notice that their parameters changed, beside a round of their loop.
-const NOTICE_MS: i64 = 3_000;
-
 /// Restarts the engines that wait for it, in order; true once nobody waits any more.
 fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> bool {
     let snap = draft.snap;
@@ -239,10 +202,13 @@ fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> b
 /// When everybody must have noticed what the engine was told.
 fn notice_at(draft: &Draft<'_>) -> Time {
     let snap = draft.snap;
-    let leader = snap.roles().leader_says();
-    let wait = leader.and_then(|s| s.loop_wait).unwrap_or(10);
     let told = snap.memory.told_since.unwrap_or(snap.now);
-    told.plus_seconds(wait).plus_ms(NOTICE_MS)
+    let Some(rounds) = snap.abilities.rounds else {
+        return told;
+    };
+    let said = snap.roles().leader_says().and_then(|s| s.loop_wait);
+    let one = said.unwrap_or(rounds.seconds);
+    told.plus_seconds(one).plus_ms(rounds.notice_ms)
 }
 
 /// Whether these members had the time to notice, and were asked since.
