@@ -3,6 +3,8 @@
 //! The planner knows no engine. Whoever makes a snapshot hands these in, from the crate that knows
 //! them all; the planner decides by them.
 
+use std::collections::BTreeMap;
+
 /// What one kind of engine can do and demands. Without an engine: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
@@ -52,6 +54,14 @@ pub struct Port {
 }
 
 impl Abilities {
+    /// Whether a change lowers anything whose order matters.
+    pub fn lowers(&self, from: &BTreeMap<String, String>, to: &BTreeMap<String, String>) -> bool {
+        to.iter().any(|(name, value)| {
+            let before = from.get(name).map(String::as_str);
+            self.is_lowered(name, before, value)
+        })
+    }
+
     /// Whether such a change lowers a parameter whose order matters: then the primary comes first.
     pub fn is_lowered(&self, name: &str, from: Option<&str>, to: &str) -> bool {
         let Some(ordered) = self.ordered.iter().find(|o| o.name == name) else {

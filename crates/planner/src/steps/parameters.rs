@@ -1,8 +1,6 @@
 //! The engine's parameters: told to the engine, and where that takes a restart, member by member in
-//! the order that the change demands. Raised: replicas first, since a replica must be able to follow
-//! what its primary does. Lowered: the primary first, for the same reason.
+//! the order that the change demands; whose turn it is, safety says.
 
-use crate::Time;
 use crate::plan::{Draft, EngineWrite, blocker};
 use ensemble_api::report::Action;
 use ensemble_api::status::{Method, ParameterChange, ParameterState};
@@ -101,12 +99,7 @@ fn apply(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
         }
         return draft.step(Action::Configure, None, &cause, StepState::Running);
     }
-    let abilities = &draft.snap.abilities;
-    let lowers = change.to.iter().any(|(name, value)| {
-        let before = change.from.get(name).map(String::as_str);
-        abilities.is_lowered(name, before, value)
-    });
-    if restart_pending(draft, lowers, &cause) {
+    if restart_pending(draft, &cause) {
         draft.parameters = Some(ParameterChange {
             state: ParameterState::Applied,
             ..change
@@ -124,7 +117,7 @@ fn roll_back(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
     if !back.iter().all(|(n, v)| kept.get(n) == v.as_ref()) {
         return tell(draft, back);
     }
-    if restart_pending(draft, false, "the old parameters are put back") {
+    if restart_pending(draft, "the old parameters are put back") {
         draft.parameters = Some(ParameterChange {
             state: ParameterState::Refused,
             ..change
@@ -167,10 +160,9 @@ fn failed(draft: &Draft<'_>) -> Option<String> {
 }
 
 /// Restarts the engines that wait for it, in order; true once nobody waits any more.
-fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> bool {
+fn restart_pending(draft: &mut Draft<'_>, cause: &str) -> bool {
     let snap = draft.snap;
     let roles = snap.roles();
-    let leader = roles.leader();
     let mut pending: Vec<u32> = snap
         .pod_ordinals()
         .filter(|o| roles.sighting(*o).is_some_and(|s| s.pending_restart))
@@ -178,62 +170,41 @@ fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> b
     if pending.is_empty() {
         return settled(draft, cause);
     }
-    let primary_first = primary_first != crate::mutants::is_off("parameters-in-order");
-    let last = |o: &u32| (Some(*o) == leader) != primary_first;
-    pending.sort_by_key(|o| (last(o), std::cmp::Reverse(*o)));
-    let first = last(&pending[0]);
-    // Whoever has not noticed yet does not say that it waits for a restart.
-    let mut waiting = first && !noticed(draft, |o| !last(o));
+    pending.sort_by_key(|o| (draft.safety.in_second_turn(*o), std::cmp::Reverse(*o)));
+    let mut one_waits = false;
     for ordinal in pending {
-        let started = roles.sighting(ordinal).map(|s| s.started.clone());
-        let member = names::pod(snap.name(), ordinal);
-        // Those of the second turn wait until all of the first have restarted.
-        if waiting || last(&ordinal) != first {
-            waiting = true;
+        one_waits = one_waits || !draft.safety.turn_has_come(ordinal);
+        if one_waits {
+            let member = names::pod(snap.name(), ordinal);
             draft.step(Action::Restart, Some(member), cause, StepState::Idle);
             continue;
         }
+        let started = roles.sighting(ordinal).map(|s| s.started.clone());
         let target = started.unwrap_or_default();
-        waiting = !draft.change(ordinal, Method::Restart, Action::Restart, cause, &target);
+        one_waits = !draft.change(ordinal, Method::Restart, Action::Restart, cause, &target);
+    }
+    if one_waits {
+        wake_once_noticed(draft);
     }
     false
 }
 
-/// When everybody must have noticed what the engine was told.
-fn notice_at(draft: &Draft<'_>) -> Time {
-    let snap = draft.snap;
-    let told = snap.memory.told_since.unwrap_or(snap.now);
-    let Some(rounds) = snap.abilities.rounds else {
-        return told;
-    };
-    let said = snap.roles().leader_says().and_then(|s| s.loop_wait);
-    let one = said.unwrap_or(rounds.seconds);
-    told.plus_seconds(one).plus_ms(rounds.notice_ms)
-}
-
-/// Whether these members had the time to notice, and were asked since.
-fn noticed(draft: &mut Draft<'_>, whom: impl Fn(&u32) -> bool) -> bool {
-    let at = notice_at(draft);
-    let snap = draft.snap;
-    let mut members = (0..snap.replicas()).filter(whom);
-    let asked = members.all(|o| snap.roles().sighting(o).is_some_and(|s| s.asked >= at));
-    if at > snap.now {
+/// What waits until everybody has noticed is looked at again then.
+fn wake_once_noticed(draft: &mut Draft<'_>) {
+    let at = draft.safety.noticed_at();
+    if at > draft.snap.now {
         draft.wake.at(at);
     }
-    asked || crate::mutants::is_off("parameters-noticed")
 }
 
 /// Whether everybody had the time to notice, and follows.
 fn settled(draft: &mut Draft<'_>, cause: &str) -> bool {
     let snap = draft.snap;
-    let at = notice_at(draft);
     let all = (0..snap.replicas()).all(|o| snap.fit(o));
-    if at <= snap.now && all {
+    if draft.safety.noticed_at() <= snap.now && all {
         return true;
     }
-    if at > snap.now {
-        draft.wake.at(at);
-    }
+    wake_once_noticed(draft);
     draft.step(Action::Configure, None, cause, StepState::Running);
     false
 }
