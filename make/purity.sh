@@ -3,6 +3,8 @@
 # the outside world. Two walls keep them so, and this script proves that both stand:
 #   1. no crate in their dependency tree can do any of it;
 #   2. clippy's list of disallowed types and methods, which lies beside each crate's manifest, bites.
+# Nor do they know one engine from another: that is what crates/engines is for, of which they see the
+# part without I/O.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,6 +26,15 @@ for crate in "${pure_crates[@]}"; do
         done
         failed=1
     fi
+done
+
+for crate in "${pure_crates[@]}"; do
+    if grep -rniE 'patroni|postgres' "crates/$crate/src" >&2; then
+        echo "purity: ensemble-$crate knows an engine by its name" >&2
+        failed=1
+    fi
+    # Alone: in a build of the whole workspace, others bring in the part of engines that does I/O.
+    "$cargo" check --quiet "${locked[@]}" -p "ensemble-$crate"
 done
 
 # A crate that breaks the rules, linted under the list of each pure crate, must be refused.

@@ -174,6 +174,16 @@ impl Engine {
         }
     }
 
+    /// The port on which its agent is asked, if it can be asked at all.
+    pub fn agent_port(&self) -> Option<u16> {
+        self.patroni.as_ref().map(|p| p.port)
+    }
+
+    /// The parameters that it is to have, if it takes any.
+    pub fn parameters(&self) -> Option<&BTreeMap<String, String>> {
+        self.patroni.as_ref().map(|p| &p.parameters)
+    }
+
     /// How far behind a replica may be, in bytes.
     pub fn max_lag_bytes(&self) -> u64 {
         let digits = self.max_lag.trim_end_matches(|c: char| !c.is_ascii_digit());

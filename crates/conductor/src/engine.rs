@@ -157,8 +157,7 @@ fn told() -> (Kind, String) {
 
 /// Members whose engine can be asked: those that have an address.
 pub(crate) fn to_be_asked(snap: &Snapshot) -> Vec<&PodView> {
-    let engine = snap.ensemble.spec.engine.as_ref();
-    if engine.is_none_or(|e| e.patroni.is_none()) {
+    if !snap.abilities.can_answer {
         return Vec::new();
     }
     let ordinals = snap.pod_ordinals();

@@ -90,6 +90,7 @@ impl World {
         match EnsembleView::read_after(object, &self.snap.ensemble) {
             Ok(view) => {
                 self.unreadable = None;
+                self.snap.abilities = ensemble_engines::abilities(&view.spec);
                 self.snap.ensemble = view;
             }
             Err(unreadable) => self.unreadable = Some(unreadable),

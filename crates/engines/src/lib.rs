@@ -3,14 +3,28 @@
 //! Looking never fails: what cannot be told is `Unknown`, with its cause. Acting says whether it
 //! was taken, refused, or whether nobody knows; what came of it is seen by looking again. Nothing
 //! here decides, retries or remembers.
+//!
+//! What each engine can do and demands is here, too: the planner knows none of them. That part does
+//! no I/O, and is all that is left without the feature `wire`.
 
+mod abilities;
+#[cfg(feature = "wire")]
 mod access;
+#[cfg(feature = "wire")]
 mod failure;
+#[cfg(feature = "wire")]
 mod patroni;
+#[cfg(feature = "wire")]
 mod target;
+#[cfg(feature = "wire")]
 mod tls;
+#[cfg(feature = "wire")]
 mod wire;
 
+pub use abilities::abilities;
+#[cfg(feature = "wire")]
 pub use access::{Access, AccessError};
+#[cfg(feature = "wire")]
 pub use patroni::Patroni;
+#[cfg(feature = "wire")]
 pub use target::Target;

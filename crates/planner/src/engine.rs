@@ -89,9 +89,9 @@ pub struct Sighting {
     pub asked: Time,
     /// What it plays.
     pub role: Role,
-    /// Which cluster it belongs to (PostgreSQL's system identifier), empty if unknown.
+    /// Which cluster it belongs to, empty if unknown.
     pub cluster: String,
-    /// The order of leaderships: PostgreSQL's timeline. 0 if unknown.
+    /// The order of leaderships, rising. 0 if unknown.
     pub term: u64,
     /// Who holds the lock, by this member's word: a member's name.
     pub lock: Option<String>,
@@ -101,7 +101,7 @@ pub struct Sighting {
     pub sync_standbys: BTreeSet<String>,
     /// How far it is behind the leader, in bytes, if known.
     pub lag: Option<u64>,
-    /// Whether it may lead at all (no `nofailover`).
+    /// Whether it may lead at all, by its own configuration.
     pub electable: bool,
     /// Whether commits wait for a replica; only a leader says so.
     pub synchronous: Synchronous,
@@ -299,7 +299,7 @@ impl Roles {
         self.in_sync(ensemble, ordinal)?;
         let own = self.sighting(ordinal).ok_or("it does not run")?;
         if !own.electable {
-            return Err("it may not lead (nofailover)".into());
+            return Err("it may not lead, by its own configuration".into());
         }
         let name = names::pod(ensemble, ordinal);
         let named = self

@@ -4,6 +4,7 @@
 //! each looks at the snapshot and the safety ledger and says what it wants done and, if that is
 //! nothing, why. The only room with rules about losing something is [`safety`].
 
+pub mod abilities;
 pub mod cast;
 pub mod change;
 pub mod claims;

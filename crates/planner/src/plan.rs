@@ -223,8 +223,7 @@ impl<'s> Draft<'s> {
 
     /// Whether the engine can hand the lead over.
     pub fn can_switch(&self) -> bool {
-        let engine = self.snap.ensemble.spec.engine.as_ref();
-        engine.is_some_and(|e| e.patroni.is_some())
+        self.snap.abilities.can_switch
     }
 
     /// Whether a member is on a node that takes no new pods.

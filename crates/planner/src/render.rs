@@ -296,12 +296,12 @@ pub fn service(snap: &Snapshot) -> Value {
 fn engine_ports(snap: &Snapshot) -> Vec<Value> {
     let spec = snap.ensemble.spec.template.pod_spec();
     let engine = snap.ensemble.spec.engine_container();
-    let patroni = snap
+    let agent = snap
         .ensemble
         .spec
         .engine
         .as_ref()
-        .and_then(|e| e.patroni.as_ref());
+        .and_then(|e| e.agent_port());
     let containers = spec
         .get("containers")
         .and_then(Value::as_array)
@@ -316,7 +316,7 @@ fn engine_ports(snap: &Snapshot) -> Vec<Value> {
         let Some(number) = port.get("containerPort").and_then(Value::as_i64) else {
             continue;
         };
-        if patroni.is_some_and(|p| i64::from(p.port) == number) {
+        if agent.is_some_and(|port| i64::from(port) == number) {
             continue;
         }
         let protocol = port
@@ -329,9 +329,11 @@ fn engine_ports(snap: &Snapshot) -> Vec<Value> {
             json!({"name": name, "port": number, "protocol": protocol, "targetPort": number}),
         );
     }
-    if ports.is_empty() && patroni.is_some() {
-        ports
-            .push(json!({"name": "postgres", "port": 5432, "protocol": "TCP", "targetPort": 5432}));
+    if let Some(port) = snap.abilities.port.filter(|_| ports.is_empty()) {
+        let number = port.number;
+        ports.push(
+            json!({"name": port.name, "port": number, "protocol": "TCP", "targetPort": number}),
+        );
     }
     ports
 }

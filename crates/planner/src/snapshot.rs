@@ -1,5 +1,6 @@
 //! Everything a plan is made from.
 
+use crate::abilities::Abilities;
 use crate::ledger::LedgerState;
 use crate::memory::{Kind, Memory};
 use crate::presence::{self, Presence};
@@ -23,6 +24,8 @@ pub struct Snapshot {
     pub epoch: i64,
     /// The Ensemble.
     pub ensemble: EnsembleView,
+    /// What its engine can do and demands.
+    pub abilities: Abilities,
     /// Pods that carry its label, by name.
     pub pods: BTreeMap<String, PodView>,
     /// Claims that carry its label, by name.

@@ -35,7 +35,10 @@ fn snapshot(text: &str) -> Snapshot {
         let name = meta.pin.name.clone();
         match object["kind"].as_str().unwrap() {
             "Known" => known = object.clone(),
-            "Ensemble" => snap.ensemble = EnsembleView::read(object).unwrap(),
+            "Ensemble" => {
+                snap.ensemble = EnsembleView::read(object).unwrap();
+                snap.abilities = ensemble_engines::abilities(&snap.ensemble.spec);
+            }
             "Pod" => drop(snap.pods.insert(name, PodView::read(object))),
             "PersistentVolumeClaim" => drop(snap.claims.insert(name, ClaimView::read(object))),
             "ControllerRevision" => drop(snap.revisions.insert(name, RevisionView::read(object))),

@@ -17,6 +17,7 @@ pub struct Guarantee {
 
 const SAFETY: &str = "crates/planner/src/safety/mod.rs";
 const ROLES: &str = "crates/planner/src/safety/roles.rs";
+const TURNS: &str = "crates/planner/src/safety/turns.rs";
 const CONFIRM: &str = "crates/planner/src/safety/confirm.rs";
 
 /// All of them.
@@ -192,13 +193,30 @@ pub const ALL: &[Guarantee] = &[
         tests: &[
             "where_the_primary_is_to_be_restarted_it_is_once_a_replica_is_in_sync",
             "the_primary_restarts_only_while_a_replica_is_in_sync",
+        ],
+        mutants: &["primary-has-successor"],
+    },
+    Guarantee {
+        promise: "Engines restart in the order that a changed parameter demands: a replica never has less than its primary.",
+        predicate: "parameters-in-order",
+        file: TURNS,
+        tests: &[
+            "what_is_raised_restarts_replicas_first_one_at_a_time",
+            "what_is_lowered_restarts_the_primary_first",
+            "a_restart_is_not_confirmed_if_another_has_the_first_turn_by_now",
+        ],
+        mutants: &["parameters-in-order"],
+    },
+    Guarantee {
+        promise: "The second turn of restarts waits until everybody of the first had time to notice what changed, and has answered since.",
+        predicate: "parameters-noticed",
+        file: TURNS,
+        tests: &[
             "the_second_turn_waits_until_everybody_of_the_first_had_time_to_notice",
+            "the_second_turn_waits_for_one_of_the_first_that_does_not_answer",
+            "a_restart_is_not_confirmed_by_what_the_first_turn_said_before_it_could_notice",
         ],
-        mutants: &[
-            "primary-has-successor",
-            "parameters-in-order",
-            "parameters-noticed",
-        ],
+        mutants: &["parameters-noticed"],
     },
     Guarantee {
         promise: "An engine that is starting or stopping is let finish.",

@@ -1,12 +1,10 @@
 //! The dynamic configuration: the answer to `GET /config`.
 
+use crate::abilities::ROUNDS;
 use crate::failure::Failure;
 use ensemble_planner::engine::{Sighting, Synchronous};
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// Patroni's own default, in seconds.
-const LOOP_WAIT: u32 = 10;
 
 /// What of it matters to us.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +33,7 @@ pub(super) fn read(config: Value) -> Result<Config, Failure> {
     let as_text = |(name, value): (&String, &Value)| Some((name.clone(), text(value)?));
     Ok(Config {
         synchronous: synchronous(&config),
-        loop_wait: seconds(&config["loop_wait"]).unwrap_or(LOOP_WAIT),
+        loop_wait: seconds(&config["loop_wait"]).unwrap_or(ROUNDS.seconds),
         parameters: parameters
             .into_iter()
             .flatten()

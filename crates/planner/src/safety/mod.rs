@@ -7,6 +7,7 @@
 
 mod confirm;
 mod roles;
+mod turns;
 
 pub use confirm::{confirm, confirm_switch, intent_is_live};
 pub use roles::{HandOver, SwitchWarrant};
@@ -223,6 +224,7 @@ impl<'s> Safety<'s> {
             self.one_change_at_a_time(ordinal)?;
         }
         self.role_allows(ordinal, method, target)?;
+        self.in_turn(ordinal, method)?;
         let how = self.within_budget(ordinal, method)?;
         Ok((pod, how))
     }

@@ -1,88 +1,48 @@
 //! The engine's parameters: told to the engine, and where that takes a restart, member by member in
-//! the order that the change demands. Raised: replicas first, since a replica must be able to follow
-//! what its primary does. Lowered: the primary first, for the same reason.
+//! the order that the change demands; whose turn it is, safety says.
 
-use crate::Time;
 use crate::plan::{Draft, EngineWrite, blocker};
 use ensemble_api::report::Action;
 use ensemble_api::status::{Method, ParameterChange, ParameterState};
 use ensemble_api::{Reason, StepState, names};
 use std::collections::BTreeMap;
 
-/// PostgreSQL's parameters of which a replica may not have less than its primary.
-const ORDERED: [&str; 5] = [
-    "max_connections",
-    "max_worker_processes",
-    "max_wal_senders",
-    "max_prepared_transactions",
-    "max_locks_per_transaction",
-];
-
-/// What they are where nobody has set them.
-fn by_default(name: &str) -> i64 {
-    match name {
-        "max_connections" => 100,
-        "max_worker_processes" => 8,
-        "max_wal_senders" => 10,
-        "max_prepared_transactions" => 0,
-        _ => 64,
-    }
-}
-
 type Values = BTreeMap<String, String>;
 
 /// Brings the parameters of the spec to the engine.
 pub fn run(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let patroni = snap
-        .ensemble
-        .spec
-        .engine
-        .as_ref()
-        .and_then(|e| e.patroni.as_ref());
-    let (Some(patroni), Some(leader)) = (patroni, snap.roles().leader_says()) else {
+    let engine = snap.ensemble.spec.engine.as_ref();
+    let wanted = engine.and_then(|e| e.parameters());
+    let (Some(wanted), Some(leader)) = (wanted, snap.roles().leader_says()) else {
         return;
     };
     let Some(kept) = leader.parameters.clone() else {
         return;
     };
-    let wanted = patroni.parameters.clone();
     match draft.parameters.clone() {
         Some(change) if change.state == ParameterState::Applying => {
-            if is_wanted(&change.to, &wanted) {
+            if is_wanted(&change.to, wanted) {
                 apply(draft, change, &kept);
             } else {
-                begin(draft, &wanted, &kept);
+                begin(draft, wanted, &kept);
             }
         }
         Some(change) if change.state == ParameterState::RollingBack => {
             roll_back(draft, change, &kept);
         }
         Some(change)
-            if change.state == ParameterState::Refused && is_wanted(&change.to, &wanted) =>
+            if change.state == ParameterState::Refused && is_wanted(&change.to, wanted) =>
         {
             refused(draft, &change);
         }
-        _ => begin(draft, &wanted, &kept),
+        _ => begin(draft, wanted, &kept),
     }
 }
 
 fn is_wanted(to: &Values, wanted: &Values) -> bool {
     to.iter()
         .all(|(name, value)| wanted.get(name) == Some(value))
-}
-
-fn number(name: &str, value: Option<&String>) -> i64 {
-    let number = value.and_then(|v| v.parse().ok());
-    number.unwrap_or_else(|| by_default(name))
-}
-
-fn is_ordered(name: &str) -> bool {
-    ORDERED.contains(&name)
-}
-
-fn is_lowered(name: &str, from: Option<&String>, to: &String) -> bool {
-    is_ordered(name) && number(name, Some(to)) < number(name, from)
 }
 
 /// Writes down what is to change, before anybody is told. What is lowered waits until what is raised
@@ -93,7 +53,10 @@ fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
     if changed.is_empty() {
         return;
     }
-    let lowered = |(name, value): &(&String, &String)| is_lowered(name, kept.get(*name), value);
+    let lowered = |(name, value): &(&String, &String)| {
+        let before = kept.get(*name).map(String::as_str);
+        draft.snap.abilities.is_lowered(name, before, value)
+    };
     let all_lowered = changed.iter().all(lowered);
     let now = changed.into_iter().filter(|c| all_lowered || !lowered(c));
     let to: Values = now.map(|(n, v)| (n.clone(), v.clone())).collect();
@@ -136,11 +99,7 @@ fn apply(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
         }
         return draft.step(Action::Configure, None, &cause, StepState::Running);
     }
-    let lowers = change
-        .to
-        .iter()
-        .any(|(n, v)| is_lowered(n, change.from.get(n), v));
-    if restart_pending(draft, lowers, &cause) {
+    if restart_pending(draft, &cause) {
         draft.parameters = Some(ParameterChange {
             state: ParameterState::Applied,
             ..change
@@ -158,7 +117,7 @@ fn roll_back(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
     if !back.iter().all(|(n, v)| kept.get(n) == v.as_ref()) {
         return tell(draft, back);
     }
-    if restart_pending(draft, false, "the old parameters are put back") {
+    if restart_pending(draft, "the old parameters are put back") {
         draft.parameters = Some(ParameterChange {
             state: ParameterState::Refused,
             ..change
@@ -200,14 +159,10 @@ fn failed(draft: &Draft<'_>) -> Option<String> {
     })
 }
 
-/// How long members have to notice that their parameters changed, beside a round of their loop.
-const NOTICE_MS: i64 = 3_000;
-
 /// Restarts the engines that wait for it, in order; true once nobody waits any more.
-fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> bool {
+fn restart_pending(draft: &mut Draft<'_>, cause: &str) -> bool {
     let snap = draft.snap;
     let roles = snap.roles();
-    let leader = roles.leader();
     let mut pending: Vec<u32> = snap
         .pod_ordinals()
         .filter(|o| roles.sighting(*o).is_some_and(|s| s.pending_restart))
@@ -215,59 +170,41 @@ fn restart_pending(draft: &mut Draft<'_>, primary_first: bool, cause: &str) -> b
     if pending.is_empty() {
         return settled(draft, cause);
     }
-    let primary_first = primary_first != crate::mutants::is_off("parameters-in-order");
-    let last = |o: &u32| (Some(*o) == leader) != primary_first;
-    pending.sort_by_key(|o| (last(o), std::cmp::Reverse(*o)));
-    let first = last(&pending[0]);
-    // Whoever has not noticed yet does not say that it waits for a restart.
-    let mut waiting = first && !noticed(draft, |o| !last(o));
+    pending.sort_by_key(|o| (draft.safety.in_second_turn(*o), std::cmp::Reverse(*o)));
+    let mut one_waits = false;
     for ordinal in pending {
-        let started = roles.sighting(ordinal).map(|s| s.started.clone());
-        let member = names::pod(snap.name(), ordinal);
-        // Those of the second turn wait until all of the first have restarted.
-        if waiting || last(&ordinal) != first {
-            waiting = true;
+        one_waits = one_waits || !draft.safety.turn_has_come(ordinal);
+        if one_waits {
+            let member = names::pod(snap.name(), ordinal);
             draft.step(Action::Restart, Some(member), cause, StepState::Idle);
             continue;
         }
+        let started = roles.sighting(ordinal).map(|s| s.started.clone());
         let target = started.unwrap_or_default();
-        waiting = !draft.change(ordinal, Method::Restart, Action::Restart, cause, &target);
+        one_waits = !draft.change(ordinal, Method::Restart, Action::Restart, cause, &target);
+    }
+    if one_waits {
+        wake_once_noticed(draft);
     }
     false
 }
 
-/// When everybody must have noticed what the engine was told.
-fn notice_at(draft: &Draft<'_>) -> Time {
-    let snap = draft.snap;
-    let leader = snap.roles().leader_says();
-    let wait = leader.and_then(|s| s.loop_wait).unwrap_or(10);
-    let told = snap.memory.told_since.unwrap_or(snap.now);
-    told.plus_seconds(wait).plus_ms(NOTICE_MS)
-}
-
-/// Whether these members had the time to notice, and were asked since.
-fn noticed(draft: &mut Draft<'_>, whom: impl Fn(&u32) -> bool) -> bool {
-    let at = notice_at(draft);
-    let snap = draft.snap;
-    let mut members = (0..snap.replicas()).filter(whom);
-    let asked = members.all(|o| snap.roles().sighting(o).is_some_and(|s| s.asked >= at));
-    if at > snap.now {
+/// What waits until everybody has noticed is looked at again then.
+fn wake_once_noticed(draft: &mut Draft<'_>) {
+    let at = draft.safety.noticed_at();
+    if at > draft.snap.now {
         draft.wake.at(at);
     }
-    asked || crate::mutants::is_off("parameters-noticed")
 }
 
 /// Whether everybody had the time to notice, and follows.
 fn settled(draft: &mut Draft<'_>, cause: &str) -> bool {
     let snap = draft.snap;
-    let at = notice_at(draft);
     let all = (0..snap.replicas()).all(|o| snap.fit(o));
-    if at <= snap.now && all {
+    if draft.safety.noticed_at() <= snap.now && all {
         return true;
     }
-    if at > snap.now {
-        draft.wake.at(at);
-    }
+    wake_once_noticed(draft);
     draft.step(Action::Configure, None, cause, StepState::Running);
     false
 }

@@ -49,7 +49,7 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
     let refused = |message: String| Some((Outcome::Refused, message));
     if !draft.can_switch() {
         return refused(format!(
-            "{} has no engine that can hand the lead over; set spec.engine.patroni",
+            "{} has no engine that can hand the lead over; name one in spec.engine",
             snap.name()
         ));
     }

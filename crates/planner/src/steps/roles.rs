@@ -24,11 +24,11 @@ const NUDGE_FOR_MS: i64 = 30_000;
 /// How often.
 const NUDGE_EVERY_MS: i64 = 500;
 
-/// Patroni's leader looks at its cluster every `loop_wait` seconds; what waits for that look (a slot
-/// for a new follower, another synchronous standby) need not wait so long.
+/// An engine's leader looks at its cluster in rounds; what waits for that look (a slot for a new
+/// follower, another synchronous standby) need not wait so long.
 fn nudge(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let Some(leader) = snap.roles().leader().filter(|_| draft.can_switch()) else {
+    let Some(leader) = snap.roles().leader().filter(|_| snap.abilities.can_nudge) else {
         return;
     };
     let recent = |since: Option<Time>| since.is_some_and(|t| t.plus_ms(NUDGE_FOR_MS) > snap.now);
@@ -114,21 +114,23 @@ fn labelled(draft: &mut Draft<'_>) {
     draft.block(Action::Maintain, Some(name), "roles", blocker);
 }
 
-/// A stopping synchronous standby waits up to twice `loop_wait` for its successor.
+/// A stopping synchronous standby waits for its successor, for some rounds of its engine.
 fn grace(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let Some(wait) = snap.roles().leader_says().and_then(|s| s.loop_wait) else {
+    let said = snap.roles().leader_says().and_then(|s| s.loop_wait);
+    let Some((wait, rounds)) = said.zip(snap.abilities.rounds) else {
         return;
     };
     let spec = snap.ensemble.spec.template.0.get("spec");
     let grace = spec.and_then(|s| s.get("terminationGracePeriodSeconds"));
     let grace = grace.and_then(serde_json::Value::as_u64).unwrap_or(30);
-    let needed = 2 * u64::from(wait);
+    let needed = u64::from(rounds.before_stop) * u64::from(wait);
     if grace > needed || !snap.roles().synchronous() {
         return;
     }
     let message = format!(
-        "terminationGracePeriodSeconds is {grace}, and loop_wait is {wait}: more than {needed} is needed"
+        "terminationGracePeriodSeconds is {grace}, and {} is {wait}: more than {needed} is needed",
+        rounds.setting
     );
     let blocker = blocker(snap, Reason::GraceTooShort, message);
     draft.block(Action::Maintain, None, "engine", blocker);

@@ -3,9 +3,10 @@
 use crate::common::*;
 use ensemble_api::Reason;
 use ensemble_api::status::ParameterState;
-use ensemble_planner::Time;
+use ensemble_planner::engine::WhyUnknown;
 use ensemble_planner::memory::Kind;
 use ensemble_planner::plan::EngineWrite;
+use ensemble_planner::{Time, confirm};
 use serde_json::json;
 
 fn told(world: &World) -> Vec<String> {
@@ -64,6 +65,59 @@ fn the_second_turn_waits_until_everybody_of_the_first_had_time_to_notice() {
         world.memory.told_since = Some(Time(NOW - 14_000));
         assert_eq!(granted(&world), [format!("orders-{early}")]);
     }
+}
+
+#[test]
+fn the_second_turn_waits_for_one_of_the_first_that_does_not_answer() {
+    let mut world = only_the_primary_is_left();
+    world.spec(&json!({"rollout": {"maxUnavailable": 2}}));
+    assert_eq!(granted(&world), ["orders-0"]);
+    world.silent(1, WhyUnknown::Unreachable("no route".into()));
+    assert!(granted(&world).is_empty());
+}
+
+/// More connections: both replicas have restarted, and everybody had time to notice.
+fn only_the_primary_is_left() -> World {
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "100", "200");
+    for replica in 1..3 {
+        world.but(replica, |s| s.pending_restart = false);
+    }
+    world.memory.told_since = Some(Time(NOW - 14_000));
+    world
+}
+
+/// Whether the intent that is stored for a member is confirmed; else the rule that says no.
+fn confirmed(world: &World, member: &str) -> Result<(), &'static str> {
+    let snap = world.snapshot();
+    let mut intents = snap.ensemble.status.in_flight.iter();
+    let intent = intents.find(|i| i.member == member).unwrap();
+    let warrant = confirm(&snap, intent, Time(NOW));
+    warrant.map(drop).map_err(|refusal| refusal.predicate)
+}
+
+#[test]
+fn a_restart_is_not_confirmed_by_what_the_first_turn_said_before_it_could_notice() {
+    let mut world = only_the_primary_is_left();
+    world.store_status();
+    assert_eq!(confirmed(&world, "orders-0"), Ok(()));
+    world.memory.told_since = Some(Time(NOW - 500));
+    assert_eq!(confirmed(&world, "orders-0"), Err("parameters-noticed"));
+}
+
+#[test]
+fn a_restart_is_not_confirmed_if_another_has_the_first_turn_by_now() {
+    let mut world = only_the_primary_is_left();
+    world.store_status();
+    world.but(1, |s| s.pending_restart = true);
+    assert_eq!(confirmed(&world, "orders-0"), Err("parameters-in-order"));
+    let mut world = World::led(3, 0);
+    world
+        .parameter("max_connections", "100", "200")
+        .store_status();
+    assert_eq!(confirmed(&world, "orders-2"), Ok(()));
+    world.lead(2, 8).but(1, |s| s.pending_restart = true);
+    assert_eq!(confirmed(&world, "orders-2"), Err("parameters-in-order"));
 }
 
 #[test]

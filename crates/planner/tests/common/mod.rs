@@ -459,8 +459,10 @@ impl World {
 
     /// The Ensemble alone, which is all that rendering needs.
     fn bare(&self) -> Snapshot {
+        let ensemble = EnsembleView::read(&self.ensemble).unwrap();
         Snapshot {
-            ensemble: EnsembleView::read(&self.ensemble).unwrap(),
+            abilities: ensemble_engines::abilities(&ensemble.spec),
+            ensemble,
             ..Snapshot::default()
         }
     }
@@ -476,7 +478,6 @@ impl World {
         Snapshot {
             now: Time(self.now),
             epoch: self.epoch,
-            ensemble: EnsembleView::read(&self.ensemble).unwrap(),
             pods: read(&self.pods)
                 .map(|(k, v)| (k, PodView::read(&v)))
                 .collect(),
@@ -505,6 +506,7 @@ impl World {
                 .collect(),
             memory: Arc::new(self.memory.clone()),
             behind: self.behind.clone(),
+            ..self.bare()
         }
     }
 

@@ -1,0 +1,101 @@
+//! What an engine can do, and what it demands of whoever changes it.
+//!
+//! The planner knows no engine. Whoever makes a snapshot hands these in, from the crate that knows
+//! them all; the planner decides by them.
+
+use std::collections::BTreeMap;
+
+/// What one kind of engine can do and demands. Without an engine: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Its members can be asked who they are.
+    pub can_answer: bool,
+    /// It hands the lead over to whom it is told.
+    pub can_switch: bool,
+    /// It can be told to look at its cluster now rather than in its next round.
+    pub can_nudge: bool,
+    /// How often it looks at its cluster, if it does so in rounds.
+    pub rounds: Option<Rounds>,
+    /// Parameters of which a replica may not have less than its primary.
+    pub ordered: &'static [Ordered],
+    /// Where it listens, if its container does not say.
+    pub port: Option<Port>,
+}
+
+/// An engine looks at its cluster in rounds; what it is told takes effect in the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// By which name people set how long one takes.
+    pub setting: &'static str,
+    /// How many seconds one takes where nobody has set it.
+    pub seconds: u32,
+    /// How much longer than one round it takes until all members have noticed what was set.
+    pub notice_ms: i64,
+    /// For how many rounds a member that commits wait for puts off its stop.
+    pub before_stop: u32,
+}
+
+/// A number of which a replica may not have less than its primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ordered {
+    /// The parameter's name.
+    pub name: &'static str,
+    /// What it is where nobody has set it.
+    pub default: i64,
+}
+
+/// A port for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its name in a Service.
+    pub name: &'static str,
+    /// Its number.
+    pub number: u16,
+}
+
+impl Abilities {
+    /// Whether a change lowers anything whose order matters.
+    pub fn lowers(&self, from: &BTreeMap<String, String>, to: &BTreeMap<String, String>) -> bool {
+        to.iter().any(|(name, value)| {
+            let before = from.get(name).map(String::as_str);
+            self.is_lowered(name, before, value)
+        })
+    }
+
+    /// Whether such a change lowers a parameter whose order matters: then the primary comes first.
+    pub fn is_lowered(&self, name: &str, from: Option<&str>, to: &str) -> bool {
+        let Some(ordered) = self.ordered.iter().find(|o| o.name == name) else {
+            return false;
+        };
+        let number = |value: &str| value.parse().unwrap_or(ordered.default);
+        number(to) < from.map_or(ordered.default, number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_ordered_is_lowered_and_what_nobody_has_set_is_its_default() {
+        let abilities = Abilities {
+            ordered: &[Ordered {
+                name: "seats",
+                default: 100,
+            }],
+            ..Abilities::default()
+        };
+        for (name, from, to, lowered) in [
+            ("seats", Some("100"), "50", true),
+            ("seats", Some("50"), "100", false),
+            ("seats", Some("50"), "50", false),
+            ("seats", None, "50", true),
+            ("seats", None, "200", false),
+            ("seats", Some("many"), "99", true),
+            ("colour", Some("100"), "50", false),
+        ] {
+            let found = abilities.is_lowered(name, from, to);
+            assert_eq!(found, lowered, "{name} {from:?} -> {to}");
+        }
+    }
+}

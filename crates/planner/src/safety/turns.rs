@@ -1,0 +1,99 @@
+//! The order in which engines restart with changed parameters. Raised: replicas first, since a
+//! replica must be able to follow what its primary does. Lowered: the primary first, for the same
+//! reason. The second turn begins when the first is over, and that is not before everybody in it had
+//! the time to notice: whoever has not noticed yet does not say that it waits for a restart.
+
+use super::{Refusal, Safety, refuse};
+use crate::cast::Cast;
+use crate::engine::Role;
+use crate::time::Time;
+use ensemble_api::status::{Method, ParameterState};
+use ensemble_api::{Reason, names};
+
+/// Whether the primary has the first turn, by the change that is under way.
+fn primary_first(cast: &Cast<'_>) -> Option<bool> {
+    let change = cast.ensemble.status.parameters.as_ref()?;
+    let lowered = match change.state {
+        ParameterState::Applying => cast.abilities.lowers(&change.from, &change.to),
+        ParameterState::RollingBack => false,
+        ParameterState::Applied | ParameterState::Refused => return None,
+    };
+    Some(lowered != crate::mutants::is_off("parameters-in-order"))
+}
+
+impl Safety<'_> {
+    /// Whether a member restarts in the second turn of the change that is under way.
+    pub fn in_second_turn(&self, ordinal: u32) -> bool {
+        let leads = self.snap.roles().leader() == Some(ordinal);
+        primary_first(self.snap).is_some_and(|primary_first| leads != primary_first)
+    }
+
+    /// When everybody must have noticed what the engine was told.
+    pub fn noticed_at(&self) -> Time {
+        let cast = self.snap;
+        let told = cast.memory.told_since.unwrap_or(cast.now);
+        let Some(rounds) = cast.abilities.rounds else {
+            return told;
+        };
+        let said = cast.roles().leader_says().and_then(|s| s.loop_wait);
+        let one = said.unwrap_or(rounds.seconds);
+        told.plus_seconds(one).plus_ms(rounds.notice_ms)
+    }
+
+    /// Whether a member's turn to restart has come.
+    pub fn turn_has_come(&self, ordinal: u32) -> bool {
+        self.in_turn(ordinal, Method::Restart).is_ok()
+    }
+
+    /// The first turn is over before anybody of the second restarts.
+    pub(super) fn in_turn(&self, ordinal: u32, method: Method) -> Result<(), Refusal> {
+        if method != Method::Restart || !self.in_second_turn(ordinal) {
+            return Ok(());
+        }
+        self.first_turn_restarted()?;
+        self.first_turn_noticed()
+    }
+
+    fn first_turn_restarted(&self) -> Result<(), Refusal> {
+        let roles = self.snap.roles();
+        let pending = |o: &u32| roles.sighting(*o).is_some_and(|s| s.pending_restart);
+        let mut first = self
+            .snap
+            .pod_ordinals()
+            .filter(|o| !self.in_second_turn(*o));
+        match first.find(pending) {
+            None => Ok(()),
+            Some(other) => refuse(
+                "parameters-in-order",
+                Reason::Conflict,
+                format!(
+                    "{} waits for a restart",
+                    names::pod(self.snap.name(), other)
+                ),
+                "it restarts first",
+            ),
+        }
+    }
+
+    /// Those of the first turn had the time to notice, and have answered since.
+    fn first_turn_noticed(&self) -> Result<(), Refusal> {
+        let (cast, at) = (self.snap, self.noticed_at());
+        let answered = |o: u32| {
+            let said = cast.roles().sighting(o);
+            said.is_some_and(|s| s.asked >= at && !matches!(s.role, Role::Unknown(_)))
+        };
+        let mut first = (0..cast.replicas()).filter(|o| !self.in_second_turn(*o));
+        match first.find(|o| !answered(*o)) {
+            Some(other) if !crate::mutants::is_off("parameters-noticed") => refuse(
+                "parameters-noticed",
+                Reason::Conflict,
+                format!(
+                    "{} may not have noticed yet",
+                    names::pod(cast.name(), other)
+                ),
+                "it answers after it had time to",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
