@@ -346,6 +346,20 @@ reasons! {
         "The engine does it.",
         "Read the message: it is the engine's own."
     }
+    EngineUnreachable {
+        stalls: false,
+        "Nobody knows whether the engine did what it was asked.",
+        "The engine did not answer, or broke off. What came of it is seen by looking; what did not come about is asked for again with growing pauses.",
+        "The engine answers.",
+        "Read the message; see whether the member's node and its agent are well."
+    }
+    RestartPending {
+        stalls: true,
+        "A member waits for a restart, and in which order is not known.",
+        "Some value that the engine keeps takes a restart, and nothing is written down about it: the status was lost on the way, or somebody else changed it. Raised, replicas must restart first; lowered, the primary must. A wrong guess stops replicas, so nobody is restarted.",
+        "Nobody waits for a restart any more.",
+        "`patronictl list` shows who waits. Restart them with `patronictl restart`, in the order that the change demands."
+    }
     ParameterRefused {
         stalls: true,
         "A parameter cannot be applied.",

@@ -328,9 +328,8 @@ impl Conductor {
         match reply {
             Reply::Taken(_) => drop(self.memory().failures.remove(&key)),
             Reply::Unauthorised(cause) => self.fail(now, key, Reason::EngineUnauthorised, cause),
-            Reply::Refused(cause) | Reply::Unknown(cause) => {
-                self.fail(now, key, Reason::EngineFailing, cause);
-            }
+            Reply::Refused(cause) => self.fail(now, key, Reason::EngineFailing, cause),
+            Reply::Unknown(cause) => self.fail(now, key, Reason::EngineUnreachable, cause),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Scripts with members that play roles: PostgreSQL under Patroni, as the model has it.
 
+use crate::fault::What;
 use crate::patroni::{self, Patroni};
 use crate::scenario::{
     Line, Scenario, create, ensemble, half_way, image, patch, ready, replicas, resources, status,
@@ -267,10 +268,10 @@ pub const ALL: &[Scenario] = &[
         "the leader changes just before, synchronous",
         &[SYNC, SETTLED, LEAD_2, IMAGE_2, UPDATED],
     ),
-    script(
-        "roles-parameters",
-        "a parameter is raised, replicas first, and then lowered, the primary first",
-        &[
+    Scenario {
+        name: "roles-parameters",
+        about: "a parameter is raised, replicas first, and then lowered, the primary first",
+        lines: &[
             ASYNC,
             SETTLED,
             Line::Do("max_connections: 200", |w| parameter(w, "200")),
@@ -279,7 +280,9 @@ pub const ALL: &[Scenario] = &[
             CONFIGURED,
             SETTLED,
         ],
-    ),
+        // With the status goes which way a value changed: who waits for a restart is left to people.
+        without: &[What::StatusWiped],
+    },
 ];
 
 /// Scripts in which nothing but the rules about roles stands between a member and harm: a budget

@@ -1,6 +1,8 @@
 //! The engine's parameters: told to the engine, and where that takes a restart, member by member in
 //! the order that the change demands; whose turn it is, safety says.
 
+use crate::engine::{Role, WhyUnknown};
+use crate::memory::Kind;
 use crate::plan::{Draft, EngineWrite, blocker};
 use ensemble_api::report::Action;
 use ensemble_api::status::{Method, ParameterChange, ParameterState};
@@ -51,7 +53,7 @@ fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
     let differs = |(name, value): &(&String, &String)| kept.get(*name) != Some(*value);
     let changed: Vec<(&String, &String)> = wanted.iter().filter(differs).collect();
     if changed.is_empty() {
-        return;
+        return unexplained(draft, wanted);
     }
     let lowered = |(name, value): &(&String, &String)| {
         let before = kept.get(*name).map(String::as_str);
@@ -70,6 +72,30 @@ fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
     let cause = cause(&change);
     draft.parameters = Some(change);
     draft.step(Action::Configure, None, &cause, StepState::Next);
+}
+
+/// Members that wait for a restart of which nothing is written down: in which order is not known.
+fn unexplained(draft: &mut Draft<'_>, wanted: &Values) {
+    if draft.parameters.is_some() || wanted.is_empty() {
+        return;
+    }
+    let snap = draft.snap;
+    let pending = |o: &u32| {
+        let said = snap.roles().sighting(*o);
+        said.is_some_and(|s| s.pending_restart)
+    };
+    let waiting: Vec<u32> = snap.pod_ordinals().filter(pending).collect();
+    for ordinal in waiting {
+        let member = names::pod(snap.name(), ordinal);
+        let message = format!("{member} waits for a restart, and nothing says which value changed");
+        let blocker = blocker(snap, Reason::RestartPending, message);
+        draft.block(
+            Action::Restart,
+            Some(member),
+            "a parameter changed",
+            blocker,
+        );
+    }
 }
 
 fn cause(change: &ParameterChange) -> String {
@@ -145,17 +171,22 @@ fn tell(draft: &mut Draft<'_>, parameters: BTreeMap<String, Option<String>>) {
     }
 }
 
-/// A member whose engine would not restart, in the engine's own words.
+/// A member whose engine would not restart, in the engine's own words. That nobody answered says
+/// nothing about the value; the member's agent says so itself if its engine does not come up.
 fn failed(draft: &Draft<'_>) -> Option<String> {
     let snap = draft.snap;
     snap.pod_ordinals().find_map(|o| {
         let name = names::pod(snap.name(), o);
-        let failure = snap
-            .memory
-            .failures
-            .get(&(crate::memory::Kind::Pod, name.clone()))?;
-        let engine = failure.reason == Reason::EngineFailing;
-        engine.then(|| format!("{name} did not come up with it: {}", failure.message))
+        let failure = snap.memory.failures.get(&(Kind::Pod, name.clone()))?;
+        let words = match failure.reason {
+            Reason::EngineFailing => &failure.message,
+            Reason::EngineUnreachable => match snap.roles().sighting(o).map(|s| &s.role) {
+                Some(Role::Unknown(WhyUnknown::Unreadable(state))) => state,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(format!("{name} did not come up with it: {words}"))
     })
 }
 

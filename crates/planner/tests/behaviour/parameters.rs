@@ -191,6 +191,34 @@ fn a_value_that_a_member_does_not_come_up_with_is_put_back_and_not_tried_again()
 }
 
 #[test]
+fn a_restart_that_nobody_answered_says_nothing_about_the_value() {
+    let mut world = World::led(3, 0);
+    world.parameter("shared_buffers", "64MB", "128MB");
+    world.failure(Kind::Pod, "orders-2", Reason::EngineUnreachable);
+    assert_eq!(state(world.store_status()), Some(ParameterState::Applying));
+    let state_of = WhyUnknown::Unreadable("PostgreSQL is \"start failed\"".into());
+    world.silent(2, state_of);
+    assert_eq!(
+        state(world.store_status()),
+        Some(ParameterState::RollingBack)
+    );
+}
+
+#[test]
+fn who_waits_for_a_restart_of_which_nothing_is_written_down_is_named_and_left_alone() {
+    let mut world = World::led(3, 0);
+    wants(&mut world, json!({"max_connections": "200"}));
+    world.keeps(0, "max_connections", "200");
+    world.but(1, |s| s.pending_restart = true);
+    world.store_status();
+    let plan = world.plan();
+    assert!(plan.permits.is_empty());
+    assert_eq!(reasons(&plan), ["RestartPending orders-1"]);
+    world.but(1, |s| s.pending_restart = false);
+    assert_eq!(world.plan().report.state, ensemble_api::State::Ready);
+}
+
+#[test]
 fn parameters_that_nobody_names_are_left_alone() {
     let mut world = World::led(3, 0);
     world.keeps(0, "work_mem", "4MB");
