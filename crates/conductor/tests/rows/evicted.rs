@@ -1,4 +1,5 @@
 //! An eviction that came to nothing: its entry in our budget is taken back, and the roll goes on.
+#![allow(clippy::unwrap_used)]
 
 use crate::desk::{Desk, refused, words};
 use ensemble_conductor::{ApiCall, Input, Kind, Verb};
