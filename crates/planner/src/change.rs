@@ -1,6 +1,6 @@
 //! What differs between two templates, if a running pod can be given all of it.
 
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -232,7 +232,7 @@ fn of_container(old: &Value, new: &Value, init: bool, change: &mut Change) -> Re
     }
     let (before, after) = (asked(old), asked(new));
     let differs = |key: &&(&'static str, String)| {
-        let amount = |all: &Asked| all.get(*key).map(|v| (Quantity::read(v), v.clone()));
+        let amount = |all: &Asked| all.get(*key).map(|v| (quantity::read(v), v.clone()));
         match (amount(&before), amount(&after)) {
             (Some((Some(old), _)), Some((Some(new), _))) => old != new,
             (old, new) => old.map(|o| o.1) != new.map(|n| n.1),
@@ -277,7 +277,7 @@ fn allowed(
     if !is_resizable(resource) {
         return Err(format!("the {word} of {resource} of {name} changes"));
     }
-    let amount = |all: &Asked| all.get(&key).and_then(Quantity::read);
+    let amount = |all: &Asked| all.get(&key).and_then(quantity::read);
     let (Some(new), old) = (amount(after), amount(before)) else {
         return Err(format!("container {name} loses its {word} of {resource}"));
     };
@@ -300,7 +300,7 @@ fn quality(template: &Template) -> &'static str {
         let amount = |part: &'static str, resource: &str| {
             let amount = asked.get(&(part, resource.to_owned()));
             amount
-                .and_then(Quantity::read)
+                .and_then(quantity::read)
                 .filter(|amount| !amount.is_zero())
         };
         for resource in ["cpu", "memory"] {
@@ -320,6 +320,6 @@ fn quality(template: &Template) -> &'static str {
 pub fn requests(template: &Template, resource: &str) -> Quantity {
     let key = ("requests", resource.to_owned());
     containers(template, "containers")
-        .filter_map(|c| asked(c).get(&key).and_then(Quantity::read))
+        .filter_map(|c| asked(c).get(&key).and_then(quantity::read))
         .fold(Quantity::default(), Quantity::plus)
 }

@@ -6,7 +6,7 @@
 
 use crate::cast::Cast;
 use crate::change::{self, restarts_for};
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::view::PodView;
 use ensemble_api::labels;
 use serde_json::Value;
@@ -68,7 +68,7 @@ fn is_given(part: &str, resource: &str, wanted: &Value, given: &Value) -> bool {
         ("limits", "cpu") => 10,
         _ => 0,
     };
-    let read = |v: &Value| Quantity::read(v).map(|q| q.at_least_milli(least));
+    let read = |v: &Value| quantity::read(v).map(|q| q.at_least_milli(least));
     read(wanted).is_some() && read(wanted) == read(given)
 }
 

@@ -7,7 +7,7 @@ mod budget;
 
 pub use budget::{BudgetView, Selector};
 
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::resize::{self, Resize};
 use ensemble_api::{EnsembleRequestSpec, EnsembleSpec, EnsembleStatus, labels};
 use serde::Deserialize;
@@ -483,7 +483,7 @@ impl NodeView {
         let cordoned = at(node, "/spec/unschedulable").and_then(Value::as_bool) == Some(true);
         let has = |resource: &str| {
             let amount = at(node, "/status/allocatable")?.get(resource)?;
-            Quantity::read(amount)
+            quantity::read(amount)
         };
         Self {
             ready,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::routing::{claims_of, uses_claim};
 use crate::cluster::Cluster;
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::resource::Resource;
 use crate::selector::LabelSelector;
 use crate::value::{Object, at, flag, items, name, namespace, object, text, text_or_empty, uid};
@@ -39,7 +39,7 @@ impl Cluster {
 
     fn fits_resources(&self, pod: &Object, node: &Object) -> Fit {
         let others: Vec<&Object> = self.pods_on(name(node)).collect();
-        if let Some(limit) = at(node, "status.allocatable.pods").and_then(Quantity::of) {
+        if let Some(limit) = at(node, "status.allocatable.pods").and_then(quantity::of) {
             let count = Quantity::parse(&(others.len() + 1).to_string()).unwrap_or(Quantity::ZERO);
             if count > limit {
                 return refuse("Too many pods");
@@ -51,7 +51,7 @@ impl Cluster {
                 continue;
             }
             let path = format!("status.allocatable.{resource}");
-            let Some(available) = at(node, &path).and_then(Quantity::of) else {
+            let Some(available) = at(node, &path).and_then(quantity::of) else {
                 continue;
             };
             let used = others
@@ -218,7 +218,7 @@ pub(crate) fn requests(pod: &Value, resource: &str) -> Quantity {
     let path = format!("resources.requests.{resource}");
     items(pod, "spec.containers")
         .iter()
-        .filter_map(|c| at(c, &path).and_then(Quantity::of))
+        .filter_map(|c| at(c, &path).and_then(quantity::of))
         .fold(Quantity::ZERO, Quantity::plus)
 }
 

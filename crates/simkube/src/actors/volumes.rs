@@ -15,7 +15,7 @@ use super::scheduler::{forget_selected_node, selected_node};
 use super::scheduler_filters::{label, matches_node_terms};
 use crate::cluster::Cluster;
 use crate::config::{Reach, VolumeDriver};
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::request::{Request, Subresource};
 use crate::resource::Resource;
 use crate::store::Key;
@@ -120,7 +120,7 @@ impl Cluster {
 
     /// The smallest free volume that suits a claim, or the one that is reserved for it.
     fn matching_volume(&self, claim: &Object, node: Option<&str>) -> Option<Object> {
-        let wanted = at(claim, "spec.resources.requests.storage").and_then(Quantity::of)?;
+        let wanted = at(claim, "spec.resources.requests.storage").and_then(quantity::of)?;
         let prebound = text(claim, "spec.volumeName");
         let class = text_or_empty(claim, "spec.storageClassName");
         let node = node.and_then(|n| self.server.store.get(Resource::Nodes, n));
@@ -361,7 +361,7 @@ impl Cluster {
 }
 
 fn capacity(volume: &Value) -> Option<Quantity> {
-    at(volume, "spec.capacity.storage").and_then(Quantity::of)
+    at(volume, "spec.capacity.storage").and_then(quantity::of)
 }
 
 /// Whether a volume names this very claim (`Some(true)`), another one, or none (`None`).

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::Server;
 use crate::field::FieldError;
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::store::key;
@@ -88,7 +88,7 @@ fn default_resources(container: &mut Value) {
     for part in ["limits", "requests"] {
         if let Some(Value::Object(amounts)) = resources.get_mut(part) {
             for amount in amounts.values_mut() {
-                if let Some(quantity) = Quantity::of(amount) {
+                if let Some(quantity) = quantity::of(amount) {
                     *amount = quantity.canonical().into();
                 }
             }
@@ -202,7 +202,7 @@ pub(crate) fn qos_class(pod: &Value) -> &'static str {
             .iter()
             .chain(items(pod, "spec.initContainers"))
     };
-    let amount = |c: &Value, path: &str| at(c, path).and_then(Quantity::of);
+    let amount = |c: &Value, path: &str| at(c, path).and_then(quantity::of);
     let mut guaranteed = true;
     let mut anything = false;
     for container in containers() {
@@ -323,7 +323,7 @@ pub(super) fn validate_resources(container: &Value, path: &str, errors: &mut Vec
             .flatten()
         {
             let at = format!("{path}.resources.{part}[{resource}]");
-            match Quantity::of(amount) {
+            match quantity::of(amount) {
                 None => errors.push(FieldError::invalid(at, amount.clone(), "not a quantity")),
                 Some(q) if q < Quantity::ZERO => {
                     let detail = "must be greater than or equal to 0";
@@ -339,7 +339,7 @@ pub(super) fn validate_resources(container: &Value, path: &str, errors: &mut Vec
     {
         let limit = at(container, "resources.limits").and_then(|l| l.get(resource));
         if let (Some(limit), Some(request_size)) =
-            (limit.and_then(Quantity::of), Quantity::of(request))
+            (limit.and_then(quantity::of), quantity::of(request))
             && request_size > limit
         {
             let detail = format!(

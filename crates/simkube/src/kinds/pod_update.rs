@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::pod::{qos_class, validate_resources};
 use crate::api::Server;
 use crate::field::FieldError;
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::resource::{Info, Resource};
 use crate::status::Status;
 use crate::value::{at, copy_key, int, items, name, object, text, text_or_empty};
@@ -254,10 +254,10 @@ pub(super) fn admit_resize(server: &Server, pod: &Value) -> Result<(), Status> {
         let path = format!("resources.requests.{resource}");
         let requested = items(pod, "spec.containers")
             .iter()
-            .filter_map(|c| at(c, &path).and_then(Quantity::of))
+            .filter_map(|c| at(c, &path).and_then(quantity::of))
             .fold(Quantity::ZERO, Quantity::plus);
         let allocatable =
-            at(node, &format!("status.allocatable.{resource}")).and_then(Quantity::of);
+            at(node, &format!("status.allocatable.{resource}")).and_then(quantity::of);
         if allocatable.is_some_and(|a| requested > a) {
             let why = format!("node didn't have enough allocatable resources: {resource}");
             return Err(Status::forbidden(

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
-use crate::quantity::Quantity;
+use crate::quantity;
 use crate::time::SimTime;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -275,7 +275,7 @@ fn read(kind: &Kind, owner: &str, value: &mut Value, path: &mut String, findings
 }
 
 fn read_quantity(value: &mut Value) -> bool {
-    match Quantity::of(value) {
+    match quantity::of(value) {
         Some(quantity) => {
             *value = quantity.canonical().into();
             true

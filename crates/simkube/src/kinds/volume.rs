@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::Server;
 use crate::field::FieldError;
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::value::{at, copy_key, items, name, set, set_default, slot, text, text_or_empty};
@@ -17,7 +17,7 @@ const SIZE: &str = "spec.resources.requests.storage";
 pub(super) fn default_claim(claim: &mut Value) {
     if claim.get("spec").is_some_and(Value::is_object) {
         set_default(claim, "spec.volumeMode", "Filesystem");
-        if let Some(size) = at(claim, SIZE).and_then(Quantity::of) {
+        if let Some(size) = at(claim, SIZE).and_then(quantity::of) {
             set(claim, SIZE, size.canonical());
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn validate_claim(claim: &Value) -> Vec<FieldError> {
     }
     match at(claim, SIZE) {
         None => errors.push(FieldError::required("spec.resources[storage]", "")),
-        Some(size) if Quantity::of(size).is_none_or(|q| q <= Quantity::ZERO) => {
+        Some(size) if quantity::of(size).is_none_or(|q| q <= Quantity::ZERO) => {
             let detail = "must be greater than zero";
             errors.push(FieldError::invalid(
                 "spec.resources[storage]",
@@ -115,11 +115,11 @@ pub(super) fn validate_claim_update(new: &Value, old: &Value) -> Vec<FieldError>
         return errors;
     }
     let (now, was) = (
-        at(new, SIZE).and_then(Quantity::of),
-        at(old, SIZE).and_then(Quantity::of),
+        at(new, SIZE).and_then(quantity::of),
+        at(old, SIZE).and_then(quantity::of),
     );
     if bound && now < was {
-        let capacity = at(old, "status.capacity.storage").and_then(Quantity::of);
+        let capacity = at(old, "status.capacity.storage").and_then(quantity::of);
         if capacity.is_none_or(|c| now <= Some(c)) {
             let detail = "field can not be less than status.capacity";
             errors.push(FieldError::forbidden(SIZE, detail));
@@ -130,7 +130,7 @@ pub(super) fn validate_claim_update(new: &Value, old: &Value) -> Vec<FieldError>
 
 /// A claim grows only if its class lets it.
 pub(super) fn admit_growth(server: &Server, new: &Value, old: &Value) -> Result<(), Status> {
-    let size = |claim: &Value| at(claim, SIZE).and_then(Quantity::of);
+    let size = |claim: &Value| at(claim, SIZE).and_then(quantity::of);
     if size(new) <= size(old) {
         return Ok(());
     }

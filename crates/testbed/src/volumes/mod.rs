@@ -5,7 +5,6 @@
 //! detaching, snapshots, and running out of space.
 
 mod class;
-mod quantity;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use kube_quantity::Quantity;
 use serde_json::{Value, json};
 
 use crate::background::Background;
@@ -208,7 +208,7 @@ async fn expand(client: &Client, claim: &PersistentVolumeClaim) -> Result<()> {
     let Some(has) = capacity.and_then(|all| all.get("storage")) else {
         return Ok(());
     };
-    if quantity::bytes(&wanted) <= quantity::bytes(&has.0) {
+    if Quantity::parse(&wanted) <= Quantity::parse(&has.0) {
         return Ok(());
     }
     let namespace = claim.namespace().unwrap_or_default();

@@ -8,7 +8,7 @@ use super::LocalPod;
 use crate::actors::scheduler_filters::requests;
 use crate::cluster::Cluster;
 use crate::kinds::conditions::Condition;
-use crate::quantity::Quantity;
+use crate::quantity::{self, Quantity};
 use crate::resource::Resource;
 use crate::time::SimTime;
 use crate::value::{at, items, text, uid};
@@ -94,7 +94,7 @@ impl Cluster {
         };
         for resource in ["cpu", "memory"] {
             let path = format!("status.allocatable.{resource}");
-            let Some(available) = at(object, &path).and_then(Quantity::of) else {
+            let Some(available) = at(object, &path).and_then(quantity::of) else {
                 continue;
             };
             let wanted = requests(&local.pod, resource);

@@ -8,14 +8,14 @@ use crate::actors::Task;
 use crate::actors::routing::uses_claim;
 use crate::cluster::Cluster;
 use crate::kinds::conditions::{self, Condition};
-use crate::quantity::Quantity;
+use crate::quantity;
 use crate::resource::Resource;
 use crate::store::Key;
 use crate::value::{Object, at, condition, namespace, set, text, text_or_empty, uid};
 
 impl Cluster {
     pub(super) fn sync_expansion(&mut self, claim_key: &Key, claim: &Object) {
-        let size = |path: &str| at(claim, path).and_then(Quantity::of);
+        let size = |path: &str| at(claim, path).and_then(quantity::of);
         let wanted = size("spec.resources.requests.storage");
         if wanted <= size("status.capacity.storage") {
             return;
@@ -25,7 +25,7 @@ impl Cluster {
             .server
             .store
             .get(Resource::PersistentVolumes, &volume)
-            .and_then(|v| at(v, "spec.capacity.storage").and_then(Quantity::of));
+            .and_then(|v| at(v, "spec.capacity.storage").and_then(quantity::of));
         if grown < wanted {
             self.grow_volume(claim_key, claim, &volume);
         } else if self.file_system_can_grow(claim_key, claim) {
