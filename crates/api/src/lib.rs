@@ -5,6 +5,7 @@
 //! line) is made from. This crate decides nothing.
 #![deny(missing_docs)]
 
+pub mod amounts;
 pub mod crd;
 pub mod engine;
 pub mod labels;

@@ -2,7 +2,7 @@
 //! pulled on the nodes concerned.
 
 use crate::evidence;
-use crate::memory::{Check, Kind};
+use crate::memory::{Check, Failure, Kind};
 use crate::plan::{Draft, blocker};
 use crate::render::{self, Member};
 use crate::view::{ContainerState, PodView};
@@ -112,13 +112,24 @@ fn check(draft: &mut Draft<'_>) -> bool {
             if failure.retry_at <= snap.now {
                 trial(draft, &target);
             }
-            let mut blocker = blocker(snap, failure.reason, failure.message.clone());
+            let message = with_fields(draft, &target, failure);
+            let mut blocker = blocker(snap, failure.reason, message);
             blocker.observed = "dry run refused; no member was touched".into();
             draft.block(Action::Check, None, "a new template", blocker);
             false
         }
         Some(Check::Passed(digest)) => same_as_base(draft, digest.clone()),
     }
+}
+
+/// The API server's words. Of an amount that it cannot read it names no field: that comes first.
+fn with_fields(draft: &Draft<'_>, target: &str, failure: &Failure) -> String {
+    let stored = draft.snap.revisions.get(target);
+    let wrong = stored.map(|r| Template(r.template.clone()).wrong_amounts());
+    let wrong = wrong.filter(|_| failure.reason == Reason::TemplateRefused);
+    let mut parts: Vec<String> = wrong.iter().flatten().map(ToString::to_string).collect();
+    parts.push(failure.message.clone());
+    parts.join("; ")
 }
 
 /// Two revisions are equal if the API server makes the same pod of both: then nobody is rolled.

@@ -117,6 +117,23 @@ fn a_refused_template_touches_nobody_and_says_what_the_api_server_said() {
 }
 
 #[test]
+fn an_amount_that_the_api_server_cannot_read_is_named_by_its_field() {
+    let mut world = World::settled(3);
+    world.image("2").revision("2", 2).refused("2", 5);
+    let stored = world.revisions.get_mut(&revision_name("2")).unwrap();
+    let container = &mut stored["data"]["template"]["spec"]["containers"][0];
+    container["name"] = "db".into();
+    container["resources"] = json!({"requests": {"memory": "lots"}});
+    let plan = world.plan();
+    let message = &plan.report.first_blocked().unwrap().1.message;
+    assert_eq!(
+        message,
+        "spec.template.spec.containers[db].resources.requests.memory: 'lots' is no amount; \
+         write for example '512Mi'; spec.containers[0].image: bad"
+    );
+}
+
+#[test]
 fn while_a_template_is_refused_members_are_repaired_at_the_old_revision() {
     let mut world = World::settled(3);
     world.image("2").revision("2", 2).refused("2", 5);
