@@ -1,7 +1,7 @@
 //! An Ensemble in a file, as people write it.
 
 use crate::failure::Failure;
-use ensemble_api::{GROUP, VERSION};
+use ensemble_api::{GROUP, Template, VERSION};
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
@@ -83,6 +83,11 @@ fn check(file: &str, ensemble: &Value) -> Result<(), Failure> {
         let right = "write at least spec.replicas and spec.template";
         return wrong("spec", "is missing".into(), right);
     }
+    let template = ensemble["spec"]["template"].as_object().cloned();
+    let amounts = Template(template.unwrap_or_default()).wrong_amounts();
+    if let Some(one) = amounts.into_iter().next() {
+        return wrong(&one.field, one.what, &one.right);
+    }
     Ok(())
 }
 
@@ -137,6 +142,25 @@ mod tests {
     fn an_ensemble_is_found_among_other_documents() {
         let text = format!("kind: Secret\n---\n{GOOD}---\nkind: Service\n");
         assert_eq!(pick("f", &text).unwrap()["metadata"]["name"], "orders");
+    }
+
+    #[test]
+    fn an_amount_that_is_none_is_told_with_its_field() {
+        let container = "{name: db, resources: {requests: {memory: lots}}}";
+        let text = GOOD.replace(
+            "replicas: 3",
+            &format!("replicas: 3, template: {{spec: {{containers: [{container}]}}}}"),
+        );
+        let said = error(&text);
+        for part in [
+            "orders.yaml: spec.template.spec.containers[db].resources.requests.memory",
+            "'lots' is no amount",
+            "write for example '512Mi'",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        let good = text.replace("lots", "1Gi");
+        assert!(pick("orders.yaml", &good).is_ok());
     }
 
     #[test]
