@@ -505,15 +505,16 @@ impl Conductor {
         let gone = error.code == 404 && !no_such_door;
         match purpose {
             Purpose::Create if reason == Reason::NameTaken => self.name_taken(now, key),
-            Purpose::Patch
-                if reason == Reason::Conflict
-                    && self.world.snap.memory.taken.contains_key(&key) =>
-            {
+            Purpose::Patch if reason == Reason::Conflict && self.is_taken(&key) => {
                 // Our watch does not show it: it is read again before the next try.
                 self.memory().taken.remove(&key);
                 self.name_taken(now, key);
             }
             Purpose::Look if gone => drop(self.memory().taken.remove(&key)),
+            // What had the name is gone; without our label our watch would not have shown that.
+            Purpose::Patch if gone && self.is_taken(&key) => {
+                self.memory().taken.remove(&key);
+            }
             Purpose::Check { revision } if error.code < 500 && error.code != 429 => {
                 let before = self.world.snap.memory.checks.get(&revision);
                 let before = match before {
@@ -558,6 +559,11 @@ impl Conductor {
             Purpose::Discard { .. } | Purpose::LetGo { .. } if gone => {}
             _ => self.fail(now, key, reason, error.message),
         }
+    }
+
+    /// Whether something else was seen to have that name.
+    fn is_taken(&self, key: &Key) -> bool {
+        self.world.snap.memory.taken.contains_key(key)
     }
 
     /// Whether it was done can only be seen.
