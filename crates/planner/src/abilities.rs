@@ -53,13 +53,28 @@ pub struct Port {
     pub number: u16,
 }
 
+impl Ordered {
+    /// What it is among these values.
+    fn of(&self, values: &BTreeMap<String, String>) -> i64 {
+        let value = values.get(self.name).and_then(|v| v.parse().ok());
+        value.unwrap_or(self.default)
+    }
+}
+
 impl Abilities {
     /// Whether a change lowers anything whose order matters.
     pub fn lowers(&self, from: &BTreeMap<String, String>, to: &BTreeMap<String, String>) -> bool {
-        to.iter().any(|(name, value)| {
-            let before = from.get(name).map(String::as_str);
-            self.is_lowered(name, before, value)
-        })
+        self.ordered_in(to).any(|o| o.of(to) < o.of(from))
+    }
+
+    /// Whether a change raises anything whose order matters: to put it back lowers that.
+    pub fn raises(&self, from: &BTreeMap<String, String>, to: &BTreeMap<String, String>) -> bool {
+        self.ordered_in(to).any(|o| o.of(to) > o.of(from))
+    }
+
+    fn ordered_in(&self, values: &BTreeMap<String, String>) -> impl Iterator<Item = &Ordered> {
+        let named = |o: &&Ordered| values.contains_key(o.name);
+        self.ordered.iter().filter(named)
     }
 
     /// Whether such a change lowers a parameter whose order matters: then the primary comes first.

@@ -15,7 +15,7 @@ fn primary_first(cast: &Cast<'_>) -> Option<bool> {
     let change = cast.ensemble.status.parameters.as_ref()?;
     let lowered = match change.state {
         ParameterState::Applying => cast.abilities.lowers(&change.from, &change.to),
-        ParameterState::RollingBack => false,
+        ParameterState::RollingBack => cast.abilities.raises(&change.from, &change.to),
         ParameterState::Applied | ParameterState::Refused => return None,
     };
     Some(lowered != crate::mutants::is_off("parameters-in-order"))

@@ -191,6 +191,23 @@ fn a_value_that_a_member_does_not_come_up_with_is_put_back_and_not_tried_again()
 }
 
 #[test]
+fn what_was_raised_and_is_put_back_restarts_the_primary_first() {
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "100", "200");
+    world.failure(Kind::Pod, "orders-2", Reason::EngineFailing);
+    assert_eq!(
+        state(world.store_status()),
+        Some(ParameterState::RollingBack)
+    );
+    world.keeps(0, "max_connections", "100");
+    world.memory.failures.clear();
+    assert_eq!(granted(&world), ["orders-0"]);
+    world.but(0, |s| s.pending_restart = false);
+    world.memory.told_since = Some(Time(NOW - 14_000));
+    assert_eq!(granted(&world), ["orders-2"]);
+}
+
+#[test]
 fn a_restart_that_nobody_answered_says_nothing_about_the_value() {
     let mut world = World::led(3, 0);
     world.parameter("shared_buffers", "64MB", "128MB");
