@@ -251,7 +251,10 @@ fn marks(draft: &mut Draft<'_>) {
     }
     if body["metadata"].as_object().is_some_and(|m| !m.is_empty()) {
         let key = (Kind::Ensemble, meta.pin.name.clone());
-        draft.mark_first = !snap.memory.failures.contains_key(&key);
+        // If it is refused for good, the status must not wait for it for ever; that another write
+        // was faster is over in a moment.
+        let failure = snap.memory.failures.get(&key);
+        draft.mark_first = failure.is_none_or(|f| f.reason == Reason::Conflict);
         draft.write(Write::Patch {
             kind: Kind::Ensemble,
             pin: meta.pin.clone(),

@@ -206,6 +206,15 @@ fn a_mark_that_cannot_be_written_does_not_silence_the_status() {
 }
 
 #[test]
+fn a_mark_that_another_write_overtook_still_comes_before_the_status() {
+    let mut world = World::begun(1);
+    world
+        .member(0, "1")
+        .failure(Kind::Ensemble, "orders", ensemble_api::Reason::Conflict);
+    assert!(status(&world.plan()).is_none());
+}
+
+#[test]
 fn the_finalizer_follows_the_deletion_policy() {
     let mut world = World::settled(1);
     world.spec(&json!({"storage": {"whenDeleted": "Delete"}}));
