@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::Part;
 use ensemble_rehearsal::explore::Plan;
 use ensemble_rehearsal::run::Rehearsal;
 use ensemble_rehearsal::{Fault, Run, roles, run};
@@ -25,7 +26,8 @@ fn every_script_about_roles_ends_well_on_a_calm_day() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant_about_roles() {
-    common::sweep(&common::chosen(roles::ALL), 20);
+    let part = common::asked().unwrap_or(Part::Every(20));
+    common::sweep(&common::chosen(roles::ALL), &part);
 }
 
 /// What is compared of two runs.

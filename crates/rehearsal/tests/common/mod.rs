@@ -34,12 +34,33 @@ pub fn calm(scenarios: &[Scenario], describe: impl Fn(&Run) -> String) {
     }
 }
 
-/// Plays every kind of fault at every so manieth call of each scenario, kinds in turns, and fails
-/// if one ends badly. `ENSEMBLE_SWEEP=all` tries every kind at every call.
-pub fn sweep(scenarios: &[Scenario], stride: u32) {
-    let all = std::env::var("ENSEMBLE_SWEEP").is_ok_and(|v| v == "all");
+/// How much of all there is to try.
+pub enum Part {
+    /// Every so manieth call, kinds in turns.
+    Every(u32),
+    /// The same, beginning with that call.
+    EveryFrom(u32, u32),
+}
+
+/// What `ENSEMBLE_SWEEP` asks for: `all`, or one of some parts that together are all, as `3/8`.
+pub fn asked() -> Option<Part> {
+    let asked = std::env::var("ENSEMBLE_SWEEP").ok()?;
+    if asked == "all" {
+        return Some(Part::Every(1));
+    }
+    let (part, of) = asked.split_once('/').expect("ENSEMBLE_SWEEP: all, or 3/8");
+    Some(Part::EveryFrom(of.parse().unwrap(), part.parse().unwrap()))
+}
+
+/// Plays every kind of fault at a part of the calls of each scenario, and fails if one ends badly.
+pub fn sweep(scenarios: &[Scenario], part: &Part) {
+    let (stride, offset) = match part {
+        Part::Every(stride) => (*stride, 0),
+        Part::EveryFrom(stride, offset) => (*stride, *offset),
+    };
     let plan = Plan {
-        stride: if all { 1 } else { stride },
+        stride,
+        offset,
         ..Plan::default()
     };
     let began = Instant::now();
