@@ -71,14 +71,8 @@ pub struct Conductor {
     published: Option<Arc<Report>>,
     complained: Option<String>,
     status_sent: Option<Time>,
-    rest: Option<Rest>,
-}
-
-/// The newest plan still holds: nothing was told since.
-#[derive(Clone, Copy, Debug)]
-struct Rest {
-    /// Until something changes by time alone.
-    until: Time,
+    /// Until then the newest plan holds: nothing was told since, and nothing changes by time alone.
+    rests_until: Option<Time>,
 }
 
 /// A plan is made anew after that time at the latest.
@@ -102,7 +96,7 @@ impl Conductor {
             published: None,
             complained: None,
             status_sent: None,
-            rest: None,
+            rests_until: None,
         }
     }
 
@@ -116,7 +110,7 @@ impl Conductor {
     pub fn tell(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         self.world.snap.now = now;
         if !matches!(input, Input::Tick) {
-            self.rest = None;
+            self.rests_until = None;
         }
         match input {
             Input::Applied(kind, object) => self.saw(kind, &object, false),
@@ -177,9 +171,9 @@ impl Conductor {
     /// Plans and says what to do, if there is anything to plan and we lead.
     pub fn act(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(epoch) = self.lead else { return };
-        if let Some(rest) = self.rest.filter(|rest| now < rest.until) {
+        if let Some(until) = self.rests_until.filter(|until| now < *until) {
             let next = self.observe(now, out);
-            let next = next.map_or(rest.until, |at| at.min(rest.until));
+            let next = next.map_or(until, |at| at.min(until));
             return out.push(Output::Wake(next));
         }
         self.world.snap.epoch = epoch;
@@ -285,8 +279,7 @@ impl Conductor {
         let due = [wake_at, self.gate.wake_at(), later];
         let due = due.into_iter().flatten().min();
         let longest = now.plus_ms(LONGEST_REST_MS);
-        let until = due.map_or(longest, |at| at.min(longest));
-        self.rest = Some(Rest { until });
+        self.rests_until = Some(due.map_or(longest, |at| at.min(longest)));
         let wake = due.into_iter().chain(ask_at).min();
         // Never a wake-up call in the past: that would spin.
         out.extend(wake.map(|at| Output::Wake(at.max(now.plus_ms(100)))));

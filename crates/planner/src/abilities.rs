@@ -56,8 +56,12 @@ pub struct Port {
 impl Ordered {
     /// What it is among these values.
     fn of(&self, values: &BTreeMap<String, String>) -> i64 {
-        let value = values.get(self.name).and_then(|v| v.parse().ok());
-        value.unwrap_or(self.default)
+        self.number(values.get(self.name).map(String::as_str))
+    }
+
+    fn number(&self, value: Option<&str>) -> i64 {
+        let number = value.and_then(|v| v.parse().ok());
+        number.unwrap_or(self.default)
     }
 }
 
@@ -79,11 +83,8 @@ impl Abilities {
 
     /// Whether such a change lowers a parameter whose order matters: then the primary comes first.
     pub fn is_lowered(&self, name: &str, from: Option<&str>, to: &str) -> bool {
-        let Some(ordered) = self.ordered.iter().find(|o| o.name == name) else {
-            return false;
-        };
-        let number = |value: &str| value.parse().unwrap_or(ordered.default);
-        number(to) < from.map_or(ordered.default, number)
+        let ordered = self.ordered.iter().find(|o| o.name == name);
+        ordered.is_some_and(|o| o.number(Some(to)) < o.number(from))
     }
 }
 

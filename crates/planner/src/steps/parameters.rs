@@ -1,6 +1,7 @@
 //! The engine's parameters: told to the engine, and where that takes a restart, member by member in
 //! the order that the change demands; whose turn it is, safety says.
 
+use crate::cast::Cast;
 use crate::engine::{Role, WhyUnknown};
 use crate::memory::Kind;
 use crate::plan::{Draft, EngineWrite, blocker};
@@ -74,18 +75,20 @@ fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
     draft.step(Action::Configure, None, &cause, StepState::Next);
 }
 
+/// Members that say that they wait for a restart.
+fn pending(snap: &Cast<'_>) -> Vec<u32> {
+    let said = |o: &u32| snap.roles().sighting(*o);
+    let pending = |o: &u32| said(o).is_some_and(|s| s.pending_restart);
+    snap.pod_ordinals().filter(pending).collect()
+}
+
 /// Members that wait for a restart of which nothing is written down: in which order is not known.
 fn unexplained(draft: &mut Draft<'_>, wanted: &Values) {
     if draft.parameters.is_some() || wanted.is_empty() {
         return;
     }
     let snap = draft.snap;
-    let pending = |o: &u32| {
-        let said = snap.roles().sighting(*o);
-        said.is_some_and(|s| s.pending_restart)
-    };
-    let waiting: Vec<u32> = snap.pod_ordinals().filter(pending).collect();
-    for ordinal in waiting {
+    for ordinal in pending(snap) {
         let member = names::pod(snap.name(), ordinal);
         let message = format!("{member} waits for a restart, and nothing says which value changed");
         let blocker = blocker(snap, Reason::RestartPending, message);
@@ -194,10 +197,7 @@ fn failed(draft: &Draft<'_>) -> Option<String> {
 fn restart_pending(draft: &mut Draft<'_>, cause: &str) -> bool {
     let snap = draft.snap;
     let roles = snap.roles();
-    let mut pending: Vec<u32> = snap
-        .pod_ordinals()
-        .filter(|o| roles.sighting(*o).is_some_and(|s| s.pending_restart))
-        .collect();
+    let mut pending = pending(snap);
     if pending.is_empty() {
         return settled(draft, cause);
     }
