@@ -135,27 +135,15 @@ impl Conductor {
         let pin = &meta.pin;
         self.gate
             .saw(kind, &pin.resource_version, &pin.uid, gone || meta.deleting);
-        let before = self.engine_sign(kind, &pin.name);
         if gone {
             self.world.remove(kind, pin);
         } else {
             self.memory().taken.remove(&(kind, pin.name.clone()));
             self.world.apply(kind, object);
         }
-        if before.is_some() && before != self.engine_sign(kind, &pin.name) {
-            self.ask_again();
+        if kind == Kind::Pod {
+            self.saw_sign(&pin.name, object);
         }
-    }
-
-    /// What of a pod shows that its engine has something new to say: the label that the engine
-    /// writes, and whether it is Ready.
-    fn engine_sign(&self, kind: Kind, name: &str) -> Option<(String, bool)> {
-        let snap = &self.world.snap;
-        let engine = snap.ensemble.spec.engine.as_ref();
-        let engine = engine.filter(|_| kind == Kind::Pod)?;
-        let pod = snap.pods.get(name)?;
-        let label = pod.meta.label(engine.role_label().key);
-        Some((label.to_owned(), pod.ready))
     }
 
     /// The snapshot, for a driver that explains or checks.

@@ -12,6 +12,7 @@ use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::plan::{EngineWrite, Watch};
 use ensemble_planner::view::PodView;
 use ensemble_planner::{Snapshot, SwitchWarrant, Warrant};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -118,6 +119,8 @@ pub(crate) struct Engines {
     asked: BTreeMap<String, Time>,
     /// By member: when it was last told something that disrupts nobody.
     told: BTreeMap<String, Time>,
+    /// By pod: what of it showed last that its engine has something to say.
+    signs: BTreeMap<String, String>,
     /// Consent to the switchover that is about to be stored as asked.
     pub warrant: Option<Arc<SwitchWarrant>>,
 }
@@ -130,7 +133,7 @@ fn every_ms(watch: Watch) -> Option<i64> {
         Watch::None => None,
         Watch::Rest => Some(5_000),
         Watch::Closely => Some(1_000),
-        Watch::Eagerly => Some(400),
+        Watch::Eagerly => Some(250),
     }
 }
 
@@ -202,6 +205,18 @@ impl Conductor {
             self.ask(EnginePurpose::Observe { uid }, call, out);
         }
         next
+    }
+
+    /// Engines are asked at once when one of their pods shows that there is something new to hear.
+    pub(crate) fn saw_sign(&mut self, name: &str, pod: &Value) {
+        let Some(sign) = ensemble_engines::sign(&self.world.snap.ensemble.spec, pod) else {
+            return;
+        };
+        let before = self.engines.signs.get(name);
+        if before.is_none_or(|b| *b != sign) {
+            self.engines.signs.insert(name.to_owned(), sign);
+            self.ask_again();
+        }
     }
 
     /// Everybody is asked again as soon as possible.

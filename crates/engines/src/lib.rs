@@ -14,6 +14,7 @@ mod access;
 mod failure;
 #[cfg(feature = "wire")]
 mod patroni;
+mod sign;
 #[cfg(feature = "wire")]
 mod target;
 #[cfg(feature = "wire")]
@@ -26,5 +27,6 @@ pub use abilities::abilities;
 pub use access::{Access, AccessError};
 #[cfg(feature = "wire")]
 pub use patroni::Patroni;
+pub use sign::sign;
 #[cfg(feature = "wire")]
 pub use target::Target;
