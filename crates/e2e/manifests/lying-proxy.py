@@ -25,7 +25,7 @@ def mode():
 def leading(path, status, body):
     """What a member says that wrongly thinks it leads."""
     name = os.environ.get("ENSEMBLE_MEMBER", "")
-    if path.startswith("/patroni") or path == "/":
+    if path.startswith(("/patroni", "/health")) or path == "/":
         said = json.loads(body)
         said.update(role="master", state="running", timeline=int(said.get("timeline", 1)) + 1)
         said.pop("cluster_unlocked", None)

@@ -45,7 +45,7 @@ proptest! {
     fn nonsense_never_leads(status in any_answer(), cluster in any_answer()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let said = runtime.block_on(async {
-            let fake = Fake::start(&[("GET /patroni", status), ("GET /cluster", cluster)]).await;
+            let fake = Fake::start(&[("GET /health", status), ("GET /cluster", cluster)]).await;
             let patroni = Patroni::new(&Access::default()).unwrap();
             patroni.observe(&fake.target("pg-0"), Time(7)).await
         });

@@ -23,7 +23,7 @@ fn recorded(version: &str, file: &str) -> String {
 async fn of_recorded(version: &str, file: &str, member: &str) -> Sighting {
     let ok = |file: &str| says(200, &recorded(version, file));
     let fake = Fake::start(&[
-        ("GET /patroni", ok(&format!("patroni-{file}"))),
+        ("GET /health", ok(&format!("patroni-{file}"))),
         ("GET /cluster", ok(&format!("cluster-{file}"))),
         ("GET /config", ok("config")),
     ])
@@ -34,7 +34,7 @@ async fn of_recorded(version: &str, file: &str, member: &str) -> Sighting {
 /// The answers of a leader of 3.0.2, with some replaced.
 async fn with(replaced: &[(&str, Says)]) -> Sighting {
     let mut answers = vec![
-        ("GET /patroni", says(200, &recorded("3.0.2", "patroni-1"))),
+        ("GET /health", says(200, &recorded("3.0.2", "patroni-1"))),
         ("GET /cluster", says(200, &recorded("3.0.2", "cluster-1"))),
         ("GET /config", says(200, &recorded("3.0.2", "config"))),
     ];
@@ -104,7 +104,7 @@ async fn somebody_else_at_the_address_is_a_stranger() {
 #[tokio::test]
 async fn a_postgresql_that_does_not_start_is_named() {
     let failed = says(200, &recorded("3.0.2", "patroni-start-failed"));
-    let said = with(&[("GET /patroni", failed)]).await;
+    let said = with(&[("GET /health", failed)]).await;
     assert!(
         format!("{:?}", said.role).contains("start failed"),
         "{said:?}"
@@ -112,53 +112,70 @@ async fn a_postgresql_that_does_not_start_is_named() {
 }
 
 #[tokio::test]
+async fn a_member_whose_postgresql_does_not_run_yet_is_heard_although_it_is_not_well() {
+    let starting = says(503, r#"{"state": "starting", "role": "replica"}"#);
+    let said = with(&[("GET /health", starting)]).await;
+    assert_eq!(said.role, Role::Unknown(WhyUnknown::Starting));
+}
+
+#[tokio::test]
 async fn what_is_no_answer_is_unknown_with_its_cause() {
     let redirect = b"HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n".to_vec();
     for (question, answer, expected) in [
         (
-            "GET /patroni",
+            "GET /health",
             says(401, "who are you"),
-            "Unauthorised(\"GET /patroni: who are you",
+            "Unauthorised(\"GET /health: who are you",
         ),
         (
-            "GET /patroni",
+            "GET /health",
             says(403, "Access is denied"),
-            "Unauthorised(\"GET /patroni: Access",
+            "Unauthorised(\"GET /health: Access",
         ),
         (
-            "GET /patroni",
+            "GET /health",
             says(200, "{"),
-            "Unreadable(\"GET /patroni: it is not JSON",
+            "Unreadable(\"GET /health: it is not JSON",
         ),
         (
-            "GET /patroni",
+            "GET /health",
             says(200, "[]"),
-            "Unreadable(\"GET /patroni: there is no role",
+            "Unreadable(\"GET /health: there is no role",
         ),
         (
-            "GET /patroni",
+            "GET /health",
             says(500, "<html>"),
-            "Unreadable(\"GET /patroni: 500",
+            "Unreadable(\"GET /health: 500",
         ),
         (
-            "GET /patroni",
+            "GET /health",
+            says(503, "no upstream"),
+            "Unreadable(\"GET /health: no upstream",
+        ),
+        (
+            "GET /health",
+            says(503, "{}"),
+            "Unreadable(\"GET /health: {}",
+        ),
+        (
+            "GET /health",
             says(200, &"x".repeat(1 << 21)),
             "its answer is too long",
         ),
         (
-            "GET /patroni",
+            "GET /health",
             Says::Bytes(redirect),
             "redirects are not followed",
         ),
         (
-            "GET /patroni",
+            "GET /health",
             Says::Bytes(b"SSH-2.0-x\r\n\r\n".to_vec()),
             "does not speak HTTP",
         ),
         (
-            "GET /patroni",
+            "GET /health",
             Says::Bytes(Vec::new()),
-            "Unreachable(\"GET /patroni: connection closed",
+            "Unreachable(\"GET /health: connection closed",
         ),
         (
             "GET /cluster",
@@ -186,20 +203,20 @@ async fn what_is_no_answer_is_unknown_with_its_cause() {
 
 #[tokio::test]
 async fn silence_and_a_closed_port_are_unreachable() {
-    let silent = with(&[("GET /patroni", Says::Nothing)]).await.role;
-    let cause = "GET /patroni: no answer within 2 s".to_string();
+    let silent = with(&[("GET /health", Says::Nothing)]).await.role;
+    let cause = "GET /health: no answer within 2 s".to_string();
     assert_eq!(silent, Role::Unknown(WhyUnknown::Unreachable(cause)));
     let mut target = Fake::start(&[]).await.target("pg-0");
     target.port = 1;
     let patroni = Patroni::new(&Access::default()).unwrap();
     let said = patroni.observe(&target, Time(7)).await;
-    let cause = "GET /patroni: connection refused".to_string();
+    let cause = "GET /health: connection refused".to_string();
     assert_eq!(said.role, Role::Unknown(WhyUnknown::Unreachable(cause)));
 }
 
 #[tokio::test]
 async fn a_v6_address_is_asked() {
-    let answers = [("GET /patroni", says(500, "reached"))];
+    let answers = [("GET /health", says(500, "reached"))];
     let fake = Fake::start_at("[::1]:0", &answers, None).await;
     let said = look(&fake, "pg-0").await;
     assert!(format!("{:?}", said.role).contains("reached"), "{said:?}");

@@ -59,7 +59,7 @@ fn trusting(authority: &Authority) -> Access {
 }
 
 async fn role(access: &Access, tls: Option<TlsAcceptor>) -> String {
-    let answers = [("GET /patroni", says(500, "reached"))];
+    let answers = [("GET /health", says(500, "reached"))];
     let fake = Fake::start_at("127.0.0.1:0", &answers, tls).await;
     let patroni = Patroni::new(access).unwrap();
     let said = patroni.observe(&fake.target("pg-0"), Time(7)).await;
@@ -85,7 +85,7 @@ async fn whom_the_authority_signed_is_trusted_whatever_its_name() {
 async fn whom_another_authority_signed_is_not_trusted() {
     let said = role(&trusting(&authority()), Some(server(&authority(), None))).await;
     assert!(
-        said.starts_with("Unauthorised(\"GET /patroni: TLS"),
+        said.starts_with("Unauthorised(\"GET /health: TLS"),
         "{said}"
     );
 }

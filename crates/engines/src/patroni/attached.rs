@@ -1,4 +1,4 @@
-//! Who is attached to a member: `replication[]` in its answer to `GET /patroni`.
+//! Who is attached to a member: `replication[]` in its answer to `GET /health`.
 //!
 //! PostgreSQL lists every connection that reads its log. Patroni gives its replicas their own names
 //! as `application_name`. Three things in that list are no replica, and must not pass for one:

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Where a member says who it is, with 503 unless its PostgreSQL runs.
+const HEALTH: &str = "/health";
 /// How long a member may take to say who it is.
 const LOOK: Duration = Duration::from_secs(2);
 /// How long it may take to store a configuration.
@@ -42,8 +44,10 @@ impl Patroni {
 
     /// Asks a member who it is. `asked` is the time by our clock, before this call.
     pub async fn observe(&self, target: &Target, asked: Time) -> Sighting {
+        // Not `/patroni`: while PostgreSQL cannot be reached, that tries again every second before it
+        // answers, and what happens meanwhile is heard of late. This one says the same at once.
         let (status, cluster) =
-            tokio::join!(self.get(target, "/patroni"), self.get(target, "/cluster"));
+            tokio::join!(self.get(target, HEALTH), self.get(target, "/cluster"));
         let mut said = match status {
             Ok(status) => sighting::read(target, asked, &status, cluster),
             Err(failure) => return Sighting::unknown(asked, failure.why()),
@@ -106,7 +110,10 @@ impl Patroni {
             patience: LOOK,
         };
         let answer = self.wire.ask(target, &question).await;
-        let read = answer.and_then(|answer| readable(&answer));
+        let read = answer.and_then(|answer| match (path, answer.status) {
+            (HEALTH, StatusCode::SERVICE_UNAVAILABLE) => unwell(&answer),
+            _ => readable(&answer),
+        });
         read.map_err(|failure| failure.of(&format!("GET {path}")))
     }
 }
@@ -118,6 +125,13 @@ fn act(method: Method, path: &'static str, body: &Value, patience: Duration) -> 
         body: body.to_string().into_bytes(),
         patience,
     }
+}
+
+/// It answers in the same words although its PostgreSQL does not run, or somebody else refuses.
+fn unwell(answer: &Answer) -> Result<Value, Failure> {
+    let said: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    let said = said.filter(|said| said["state"].is_string());
+    said.ok_or_else(|| Failure::Unreadable(reply::words(answer)))
 }
 
 fn readable(answer: &Answer) -> Result<Value, Failure> {

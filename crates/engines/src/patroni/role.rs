@@ -5,13 +5,13 @@ use crate::failure::Failure;
 use ensemble_planner::engine::{Role, WhyUnknown};
 use serde_json::Value;
 
-/// From `role` and `state` in its answer to `GET /patroni`, and who holds the lock by its word.
+/// From `role` and `state` in its answer to `GET /health`, and who holds the lock by its word.
 ///
 /// Patroni 3 says `master` where 4 says `primary`. While PostgreSQL answers, the role is whether it
 /// is in recovery; while it does not, the role is what Patroni intends.
 pub(super) fn read(member: &str, status: &Value, topology: Result<&Topology, &Failure>) -> Role {
     let (Some(role), Some(state)) = (status["role"].as_str(), status["state"].as_str()) else {
-        return unreadable("GET /patroni: there is no role and no state in it");
+        return unreadable("GET /health: there is no role and no state in it");
     };
     match (role, state) {
         ("standby_leader", _) => unreadable("it leads a standby cluster, which is not supported"),
@@ -47,7 +47,7 @@ fn primary(member: &str, status: &Value, topology: Result<&Topology, &Failure>) 
         Err(failure) => Role::Unknown(failure.clone().why()),
         Ok(topology) if topology.lock() != Some(member) => Role::Unknown(WhyUnknown::Stopping),
         Ok(_) if status["timeline"].as_u64().is_none_or(|t| t == 0) => {
-            unreadable("GET /patroni: it leads, and there is no timeline in it")
+            unreadable("GET /health: it leads, and there is no timeline in it")
         }
         Ok(_) => Role::Leader,
     }

@@ -8,7 +8,7 @@ use ensemble_planner::engine::{Sighting, Synchronous, WhyUnknown};
 use ensemble_planner::time::Time;
 use serde_json::Value;
 
-/// From its answers to `GET /patroni` and, if it gave one, `GET /cluster`.
+/// From its answers to `GET /health` and, if it gave one, `GET /cluster`.
 pub(super) fn read(
     target: &Target,
     asked: Time,

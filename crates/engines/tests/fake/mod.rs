@@ -32,7 +32,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// Answers requests by their first words, `GET /patroni`; others get 404.
+    /// Answers requests by their first words, `GET /health`; others get 404.
     pub async fn start(answers: &[(&str, Says)]) -> Self {
         Self::start_at("127.0.0.1:0", answers, None).await
     }
