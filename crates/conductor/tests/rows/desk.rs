@@ -4,8 +4,8 @@
 
 use ensemble_api::EnsembleStatus;
 use ensemble_conductor::{
-    ApiCall, ApiError, CallId, Conductor, Happening, Input, Kind, Nodes, Outcome, Output, Time,
-    Verb, WATCHED,
+    ApiCall, ApiError, CallId, Conductor, EngineCall, Happening, Input, Kind, Nodes, Outcome,
+    Output, Time, Verb, WATCHED,
 };
 use ensemble_planner::view::NodeView;
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ pub struct Desk {
     pub objects: BTreeMap<(Kind, String), Value>,
     /// Calls that were asked for and not yet taken up.
     pub calls: VecDeque<Asked>,
+    /// What engines were asked.
+    pub questions: Vec<(CallId, EngineCall)>,
     /// What was carried out, in words.
     pub done: Vec<String>,
     pub relists: Vec<Kind>,
@@ -83,6 +85,7 @@ impl Desk {
             now: Time(1_000_000_000),
             objects: BTreeMap::new(),
             calls: VecDeque::new(),
+            questions: Vec::new(),
             done: Vec::new(),
             relists: Vec::new(),
             wake: None,
@@ -138,7 +141,8 @@ impl Desk {
                 Output::Wake(at) => self.wake = Some(at),
                 Output::Relist(kind) => self.relists.push(kind),
                 Output::Happened(happening) => self.happenings.push(happening),
-                Output::Publish(_) | Output::Engine(..) => {}
+                Output::Engine(id, question) => self.questions.push((id, question)),
+                Output::Publish(_) => {}
             }
         }
     }

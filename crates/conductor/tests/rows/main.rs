@@ -4,5 +4,6 @@
 mod consent;
 mod desk;
 mod disruption;
+mod engines;
 mod evicted;
 mod members;

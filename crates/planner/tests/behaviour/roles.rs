@@ -43,6 +43,20 @@ fn a_led_ensemble_whose_replicas_stream_is_ready_and_at_rest() {
 }
 
 #[test]
+fn one_that_just_started_is_asked_often_until_it_follows_and_not_for_ever() {
+    let mut world = World::led(3, 0);
+    world.runs(2, "run-2", NOW - 14_000);
+    assert_eq!(world.plan().watch, Watch::Rest);
+    world.silent(2, WhyUnknown::Starting);
+    assert_eq!(world.plan().watch, Watch::Eagerly);
+    world.runs(2, "run-2", NOW - 15_000);
+    assert_eq!(world.plan().watch, Watch::Closely);
+    // It has somebody new to follow.
+    world.memory.led_since = Some(Time(NOW - 14_000));
+    assert_eq!(world.plan().watch, Watch::Eagerly);
+}
+
+#[test]
 fn replicas_are_updated_before_the_primary_wherever_it_is() {
     for (leader, first) in [(0, "orders-2"), (1, "orders-2"), (2, "orders-1")] {
         let mut world = World::led(3, leader);
