@@ -42,6 +42,14 @@ pub struct RoleRules {
     pub in_place: u32,
 }
 
+/// How often the lead may move for one act of a user. A primary that is to go first hands it over to one
+/// whose own turn is still to come.
+fn most_changes(world: &World) -> u32 {
+    let ensemble = ensemble(world);
+    let order = ensemble.as_ref().map(|e| &e["spec"]["rollout"]["order"]);
+    1 + u32::from(order.is_some_and(|o| o == "PrimaryFirst"))
+}
+
 fn engine_image(pod: &Value) -> &Value {
     &pod["spec"]["containers"][0]["image"]
 }
@@ -85,7 +93,7 @@ impl RoleRules {
         }
         while let Some(change) = model.changes().get(self.changes) {
             self.changes += 1;
-            self.change(change)?;
+            self.change(change, most_changes(world))?;
         }
         Ok(())
     }
@@ -117,7 +125,7 @@ impl RoleRules {
         disruption(world, model, &target)
     }
 
-    fn change(&mut self, change: &patroni::Change) -> Result<(), Broken> {
+    fn change(&mut self, change: &patroni::Change, most: u32) -> Result<(), Broken> {
         if change.from.is_none() || change.from.as_ref() == Some(&change.to) {
             return Ok(());
         }
@@ -137,7 +145,7 @@ impl RoleRules {
             let seen = format!("{} acknowledged writes, {change:?}", change.lost);
             return broken("no-write-lost", seen);
         }
-        if self.ours > 1 && self.others == 0 {
+        if self.ours > most && self.others == 0 {
             let seen = format!("{} changes of leader for one act of a user", self.ours);
             return broken("one-change-of-leader", seen);
         }

@@ -53,6 +53,20 @@ pub const ALL: &[Scenario] = &[
         "a new image in place, synchronous, orders-2 leads",
         &[SYNC, SETTLED, LEAD_2, SETTLED, QUIET, IMAGE_2, UPDATED],
     ),
+    Scenario {
+        name: "roles-primary-first",
+        about: "a new image in place, the primary is to go first",
+        lines: &[
+            Line::Do("create, order: PrimaryFirst", |w| {
+                found(w, false, json!({"rollout": {"order": "PrimaryFirst"}}))
+            }),
+            SETTLED,
+            IMAGE_2,
+            UPDATED,
+        ],
+        // With the status goes who led when it began: the one that leads now goes first then.
+        without: &[What::StatusWiped],
+    },
     script(
         "roles-recreate",
         "a new image by new pods, orders-1 leads",

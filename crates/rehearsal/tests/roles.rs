@@ -25,6 +25,14 @@ fn every_script_about_roles_ends_well_on_a_calm_day() {
 }
 
 #[test]
+fn a_primary_that_goes_first_moves_the_lead_twice_and_not_for_ever() {
+    let named = |s: &&ensemble_rehearsal::Scenario| s.name == "roles-primary-first";
+    let scenario = roles::ALL.iter().find(named).unwrap();
+    let run = run(scenario, &[], false).unwrap();
+    assert_eq!((run.leader_changes, run.in_place), (2, 3));
+}
+
+#[test]
 fn no_single_fault_breaks_an_invariant_about_roles() {
     let part = common::asked().unwrap_or(Part::Every(20));
     common::sweep(&common::chosen(roles::ALL), &part);

@@ -78,6 +78,32 @@ async fn an_upgrade_that_recreates_pods_changes_leader_once_and_loses_nothing() 
     upgrade("recreate", shape).await
 }
 
+#[tokio::test]
+async fn a_primary_that_is_to_go_first_hands_over_goes_first_and_the_lead_moves_twice_in_all()
+-> Result<()> {
+    with("first", Shape::ensemble(0), async |_, postgres| {
+        let first = json!({"rollout": {"order": "PrimaryFirst"}});
+        postgres.change_spec(first).await?;
+        let outcome = postgres.upgraded("2").await?;
+        let (old, scenes) = (&outcome.old_leader, &outcome.scenes);
+        let [
+            Scene::Lead(second),
+            Scene::Turn(first),
+            Scene::Turn(other),
+            Scene::Lead(third),
+            Scene::Turn(last),
+        ] = scenes.as_slice()
+        else {
+            anyhow::bail!("seen: {scenes:?}");
+        };
+        let order = first == old && other != old && other != second && last == second;
+        ensure!(order && third != second, "seen: {scenes:?}, {old} led");
+        ensure!(outcome.timelines == 2, "{outcome:?}");
+        outcome.nothing_lost()
+    })
+    .await
+}
+
 /// No controller of ours: what the others are compared with must work by itself.
 #[tokio::test]
 async fn the_same_under_a_stateful_set_is_measured_alike() -> Result<()> {

@@ -9,24 +9,17 @@ use crate::presence::Presence;
 use crate::resize::{Standing, standing};
 use ensemble_api::report::Action;
 use ensemble_api::spec::{Order, PrimaryTurn};
-use ensemble_api::status::Method;
+use ensemble_api::status::{Method, SwitchPhase};
 use ensemble_api::{Reason, StepState, names};
 
 /// Recreates outdated members.
 pub fn run(draft: &mut Draft<'_>) {
-    let outdated = outdated(draft);
+    let cause = cause(draft);
+    let first = goes_first(draft, &cause);
+    let outdated = outdated(draft, first);
     if outdated.is_empty() {
         return;
     }
-    let from = draft.snap.ensemble.status.current_revision.clone();
-    let cause = if from.is_empty() {
-        "the template changed".to_owned()
-    } else {
-        format!(
-            "the template changed ({from} -> {})",
-            draft.revisions.target
-        )
-    };
     if draft.snap.ensemble.spec.rollout.paused {
         let message = format!("{} members wait: the rollout is paused", outdated.len());
         let blocker = blocker(draft.snap, Reason::Paused, message);
@@ -54,6 +47,7 @@ pub fn run(draft: &mut Draft<'_>) {
             method: choice.method,
             action: choice.action,
             replicas_left,
+            first: first == Some(ordinal),
         };
         replicas_left += usize::from(!leads);
         waiting |= resizing && !draft.snap.presence(ordinal).is_down();
@@ -73,6 +67,44 @@ struct Turn {
     action: Action,
     /// How many replicas before it are still outdated.
     replicas_left: usize,
+    /// It goes before all others, by the user's wish.
+    first: bool,
+}
+
+fn cause(draft: &Draft<'_>) -> String {
+    let from = &draft.snap.ensemble.status.current_revision;
+    if from.is_empty() {
+        return "the template changed".to_owned();
+    }
+    let to = &draft.revisions.target;
+    format!("the template changed ({from} -> {to})")
+}
+
+/// Who goes before all others where the primary is to go first: the one that led when it began. Once it
+/// has handed the lead over for that, or has its turn behind it, whoever leads then goes last: else the
+/// lead would go round for ever.
+fn goes_first(draft: &Draft<'_>, cause: &str) -> Option<u32> {
+    let snap = draft.snap;
+    if snap.ensemble.spec.rollout.order != Order::PrimaryFirst {
+        return None;
+    }
+    let mut pods = snap.pod_ordinals().filter_map(|o| snap.our_pod(o));
+    if pods.any(|p| draft.revisions.is_current(p.revision())) {
+        return None;
+    }
+    let over = draft.switchover.as_ref().filter(|s| {
+        let left = matches!(s.phase, SwitchPhase::Arrived | SwitchPhase::Superseded);
+        // Which revision it comes from is not said any more once the status was lost.
+        left && (s.cause.starts_with(cause) || cause.starts_with(&s.cause))
+    });
+    let led = over.and_then(|s| {
+        let is_it = |o: &u32| {
+            let pod = snap.our_pod(*o);
+            pod.is_some_and(|p| p.meta.pin.uid == s.from_uid)
+        };
+        snap.pod_ordinals().find(is_it)
+    });
+    led.or(snap.roles().leader())
 }
 
 fn why(cause: &str, choice: &method::Choice) -> String {
@@ -107,8 +139,7 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
     if asked == PrimaryTurn::Restart || !draft.can_switch() {
         return !one(draft, turn, false);
     }
-    let first = snap.ensemble.spec.rollout.order == Order::PrimaryFirst;
-    if turn.replicas_left > 0 && !first {
+    if turn.replicas_left > 0 && !turn.first {
         // Replicas on their way count until they are back.
         draft.step(turn.action, Some(member), &turn.cause, StepState::Idle);
         return false;
@@ -123,7 +154,7 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
     let current: Vec<u32> = (0..snap.replicas())
         .filter(|o| {
             let pod = snap.our_pod(*o);
-            first || pod.is_some_and(|p| draft.revisions.is_current(p.revision()))
+            turn.first || pod.is_some_and(|p| draft.revisions.is_current(p.revision()))
         })
         .collect();
     draft.hand_over_to_best(&turn.cause, "", |o| current.contains(&o));
@@ -141,19 +172,13 @@ fn is_approved(draft: &Draft<'_>) -> bool {
 }
 
 /// Members that are asked for and run something else than the target, in the order of their turn.
-fn outdated(draft: &Draft<'_>) -> Vec<u32> {
+fn outdated(draft: &Draft<'_>, first: Option<u32>) -> Vec<u32> {
     let snap = draft.snap;
     let roles = snap.roles();
-    let first = snap.ensemble.spec.rollout.order == Order::PrimaryFirst;
     let turn = |ordinal: u32| match snap.presence(ordinal) {
         Presence::Down(_) => 0,
-        _ if roles.leader() == Some(ordinal) => {
-            if first {
-                1
-            } else {
-                4
-            }
-        }
+        _ if first == Some(ordinal) => 1,
+        _ if roles.leader() == Some(ordinal) => 4,
         Presence::Unhealthy | Presence::Starting | Presence::Unreachable => 2,
         _ if roles.in_sync(snap.name(), ordinal).is_err() => 2,
         _ => 3,

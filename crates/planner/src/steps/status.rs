@@ -15,9 +15,6 @@ use ensemble_api::{Reason, Report, Step, StepState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::collections::BTreeSet;
 
-/// For how long somebody who starts, or gets another to follow, is expected at any moment.
-const EXPECTED_SECONDS: u32 = 15;
-
 /// The last step: the report, and the status that holds it.
 pub fn run(mut draft: Draft<'_>) -> Plan {
     let counts = counts(&draft);
@@ -109,27 +106,11 @@ fn watch(draft: &Draft<'_>) -> Watch {
         return Watch::None;
     }
     // What is nudged is expected at any moment.
-    if draft.switch_is_open() || !draft.engine.is_empty() || expected_back(draft) {
+    if draft.switch_is_open() || !draft.engine.is_empty() {
         return Watch::Eagerly;
     }
     let busy = draft.steps.iter().any(|s| !is_advice(s));
     if busy { Watch::Closely } else { Watch::Rest }
-}
-
-/// Whether somebody is about to follow: it started, or has somebody new to follow, only just now. One
-/// that takes longer is not asked more often for that.
-fn expected_back(draft: &Draft<'_>) -> bool {
-    let snap = draft.snap;
-    let memory = &snap.memory;
-    snap.pod_ordinals().any(|ordinal| {
-        let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.meta.deleting) else {
-            return false;
-        };
-        let run = memory.runs.get(&pod.meta.pin.uid).map(|r| r.since);
-        let since = run.max(memory.led_since);
-        since.is_some_and(|s| s.plus_seconds(EXPECTED_SECONDS) > snap.now)
-            && snap.roles().in_sync(snap.name(), ordinal).is_err()
-    })
 }
 
 /// A view that lags is said only if nothing more telling is.

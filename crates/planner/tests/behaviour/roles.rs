@@ -43,25 +43,50 @@ fn a_led_ensemble_whose_replicas_stream_is_ready_and_at_rest() {
 }
 
 #[test]
-fn one_that_just_started_is_asked_often_until_it_follows_and_not_for_ever() {
-    let mut world = World::led(3, 0);
-    world.runs(2, "run-2", NOW - 14_000);
-    assert_eq!(world.plan().watch, Watch::Rest);
-    world.silent(2, WhyUnknown::Starting);
-    assert_eq!(world.plan().watch, Watch::Eagerly);
-    world.runs(2, "run-2", NOW - 15_000);
-    assert_eq!(world.plan().watch, Watch::Closely);
-    // It has somebody new to follow.
-    world.memory.led_since = Some(Time(NOW - 14_000));
-    assert_eq!(world.plan().watch, Watch::Eagerly);
-}
-
-#[test]
 fn replicas_are_updated_before_the_primary_wherever_it_is() {
     for (leader, first) in [(0, "orders-2"), (1, "orders-2"), (2, "orders-1")] {
         let mut world = World::led(3, leader);
         assert_eq!(granted(world.prepared("2")), [first], "leader {leader}");
     }
+}
+
+fn primary_first(leader: u32) -> World {
+    let mut world = World::led(3, leader);
+    world
+        .prepared("2")
+        .spec(&json!({"rollout": {"order": "PrimaryFirst"}}));
+    world
+}
+
+#[test]
+fn a_primary_that_is_to_go_first_hands_over_to_one_that_is_not_updated_yet() {
+    let world = primary_first(0);
+    assert!(granted(&world).is_empty());
+    assert_eq!(switchover(&world.plan()).unwrap().0, "Proposed");
+}
+
+#[test]
+fn after_that_it_goes_first_and_who_leads_now_goes_last() {
+    let mut world = primary_first(0);
+    let heir = switchover(&world.plan()).unwrap().1;
+    assert_eq!(heir, "orders-1");
+    world.store_status().lead(1, 8);
+    world.ensemble["status"]["switchover"]["phase"] = "Arrived".into();
+    assert_eq!(granted(&world), ["orders-0"]);
+    world.updated(0, "2");
+    assert_eq!(granted(&world), ["orders-2"]);
+    world.updated(2, "2");
+    assert!(granted(&world).is_empty());
+    let (phase, to) = switchover(&world.plan()).unwrap();
+    assert_eq!((phase.as_str(), to.as_str()), ("Proposed", "orders-0"));
+}
+
+#[test]
+fn a_lead_that_was_handed_over_for_another_cause_does_not_spare_the_primary() {
+    let mut world = primary_first(1);
+    world.switching(0, 1, 6, "Arrived");
+    assert!(granted(&world).is_empty());
+    assert_eq!(switchover(&world.plan()).unwrap().0, "Proposed");
 }
 
 #[test]
