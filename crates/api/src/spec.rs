@@ -220,7 +220,8 @@ pub enum Order {
     Auto,
     /// Replicas first, the most lagging one first; the primary last.
     ReplicasFirst,
-    /// The primary first.
+    /// Whoever leads when it begins goes first, once it has handed the lead over; who leads then goes
+    /// last. The lead moves twice.
     PrimaryFirst,
 }
 
