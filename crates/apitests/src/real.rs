@@ -354,7 +354,11 @@ impl Api for Real {
         if let Some(fields) = &options.field_selector {
             path.push_str(&format!("&fieldSelector={}", encoded(fields)));
         }
-        let (code, text) = self.send(Method::GET, &path, JSON, None);
+        let (mut code, mut text) = self.send(Method::GET, &path, JSON, None);
+        if code == 0 {
+            // This machine may have stood still meanwhile. To look once more changes nothing.
+            (code, text) = self.send(Method::GET, &path, JSON, None);
+        }
         if code == 0 || code >= 300 {
             return Err(refusal(code, &text));
         }

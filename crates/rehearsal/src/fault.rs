@@ -64,6 +64,11 @@ pub enum What {
     LeaderCrashes,
     /// The engine's high availability is paused for a while.
     EnginePaused,
+    /// One that led before was asleep and claims the lead for a while, its pod labelled so; the
+    /// leader is not heard.
+    LeadUsurped,
+    /// A second member claims the lead for a while, and nobody else is heard.
+    LiarAlone,
 }
 
 impl What {
@@ -73,7 +78,10 @@ impl What {
     }
 }
 
-/// All of them.
+/// Two things that go wrong together: tried where a rule is switched off, and by hand.
+pub const TOGETHER: [What; 2] = [What::LeadUsurped, What::LiarAlone];
+
+/// All of them but those.
 pub const ALL: [What; 28] = [
     What::CrashBefore,
     What::CrashAfter,
@@ -105,6 +113,11 @@ pub const ALL: [What; 28] = [
     What::EnginePaused,
 ];
 
+/// Every kind that has a name.
+pub fn known() -> impl Iterator<Item = What> {
+    ALL.into_iter().chain(TOGETHER)
+}
+
 /// A fault at the controller's call of that number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fault {
@@ -127,10 +140,11 @@ impl std::str::FromStr for Fault {
         let (what, at) = text.split_once('@').ok_or_else(|| {
             format!("{text:?} is no fault: write KIND@CALL, for example CrashAfter@12")
         })?;
-        let kinds = || ALL.map(|w| format!("{w:?}")).join(", ");
-        let known = ALL
-            .into_iter()
-            .find(|w| format!("{w:?}").eq_ignore_ascii_case(what));
+        let kinds = || {
+            let names: Vec<String> = known().map(|w| format!("{w:?}")).collect();
+            names.join(", ")
+        };
+        let known = known().find(|w| format!("{w:?}").eq_ignore_ascii_case(what));
         let what =
             known.ok_or_else(|| format!("{what:?} is no kind of fault; there are {}", kinds()))?;
         let at_call = at

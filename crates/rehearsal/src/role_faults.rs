@@ -15,6 +15,8 @@ pub fn apply(world: &mut World, what: What) {
         What::SwitchElsewhere => Trouble::Elsewhere,
         What::SwitchUnanswered => Trouble::AnswerLost,
         What::EnginePaused => Trouble::Paused,
+        What::LeadUsurped => Trouble::Usurped,
+        What::LiarAlone => Trouble::Alone,
         What::FailsOver => {
             patroni::with(world, |model, now| model.fail_over(now, None));
             return;

@@ -120,9 +120,20 @@ impl RoleRules {
         let Some(spec) = spec else { return Ok(()) };
         let target = Target::new(previous, &spec, entry.at.0);
         let start = model.start_of(&target.uid);
+        let ending = self.told_to_end(model);
         self.disrupted
             .insert(target.uid.clone(), (entry.at.0, start));
-        disruption(world, model, &target)
+        disruption(world, model, &target, &ending)
+    }
+
+    /// Members that we disrupted and whose engine has not been started anew since.
+    fn told_to_end(&self, model: &Patroni) -> Vec<String> {
+        let ending = |name: &&str| {
+            let run = model.run_of(name);
+            run.is_some_and(|(uid, start)| self.disrupted.get(uid).is_some_and(|d| d.1 == start))
+        };
+        let names = model.names().filter(ending);
+        names.map(str::to_owned).collect()
     }
 
     fn change(&mut self, change: &patroni::Change, most: u32) -> Result<(), Broken> {
@@ -181,9 +192,10 @@ impl RoleRules {
                 if let Some(wrong) = model.wrong_after_restart(call.member()) {
                     return broken("parameters-in-order", wrong);
                 }
+                let ending = self.told_to_end(model);
                 let start = model.start_of(&target.uid);
                 self.disrupted.insert(target.uid.clone(), (now, start));
-                disruption(world, model, &target)
+                disruption(world, model, &target, &ending)
             }
             Ask::Observe | Ask::Nudge | Ask::SetParameters(_) => Ok(()),
         }
@@ -313,13 +325,27 @@ fn paused_is_left_alone(model: &Patroni, name: &str, now: u64) -> Result<(), Bro
     broken("paused-is-left-alone", seen)
 }
 
-fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Broken> {
+fn disruption(
+    world: &World,
+    model: &Patroni,
+    target: &Target,
+    ending: &[String],
+) -> Result<(), Broken> {
     let running = world.cluster.running_processes();
     let runs = running.iter().any(|p| *p.pod_uid == *target.uid);
     if !runs {
         return Ok(());
     }
-    leader_is_left_alone(model, target)?;
+    leader_is_left_alone(model, target, ending)?;
+    rewind_is_let_finish(model, target)?;
+    if model.hands_over_for_us() {
+        let seen = format!(
+            "{} was disrupted while the lead was on its way by our wish; {}",
+            target.name,
+            model.describe()
+        );
+        return broken("no-change-in-a-switch", seen);
+    }
     let leaderless = target.at.saturating_sub(model.last_led());
     let recovery =
         leaderless + LOOK_MS >= u64::from(RECOVER_AFTER_SECONDS) * 1000 && !model.anybody_up();
@@ -351,13 +377,28 @@ fn disruption(world: &World, model: &Patroni, target: &Target) -> Result<(), Bro
     Ok(())
 }
 
-/// The leader's pod is disrupted only if it is the only one, or somebody in sync takes over and the
-/// user wants it so.
-fn leader_is_left_alone(model: &Patroni, target: &Target) -> Result<(), Broken> {
+/// Data that is half rewound is good for nothing.
+fn rewind_is_let_finish(model: &Patroni, target: &Target) -> Result<(), Broken> {
+    match model.rewinds_since(&target.uid) {
+        Some(since) if since + LOOK_MS < target.at => {
+            let seen = format!(
+                "{} was disrupted while its data was rewound; {}",
+                target.name,
+                model.describe()
+            );
+            broken("rewind-is-let-finish", seen)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The leader's pod is disrupted only if it is the only one, or somebody in sync takes over who is
+/// not ending by our hand, and the user wants it so.
+fn leader_is_left_alone(model: &Patroni, target: &Target, ending: &[String]) -> Result<(), Broken> {
     if !model.leads(&target.uid) || target.replicas == 1 {
         return Ok(());
     }
-    let heir = |name: &String| successor(model, name, target.at).is_ok();
+    let heir = |name: &String| !ending.contains(name) && successor(model, name, target.at).is_ok();
     if target.leader_may && target.others().any(|n| heir(&n)) {
         return Ok(());
     }

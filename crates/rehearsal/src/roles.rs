@@ -10,7 +10,7 @@ use crate::world::{NAMESPACE, World, container};
 use ensemble_api::Reason;
 use ensemble_api::status::ParameterState;
 use serde_json::{Value, json};
-use simkube::{Request, Resource};
+use simkube::{Object, Request, Resource};
 
 const fn script(name: &'static str, about: &'static str, lines: &'static [Line]) -> Scenario {
     Scenario {
@@ -334,6 +334,26 @@ pub const ALONE: &[Scenario] = &[
         ],
     ),
     script(
+        "roles-rewind",
+        "a new image while the data of a former leader is rewound",
+        &[
+            ASYNC,
+            SETTLED,
+            Line::Do("the leader's node loses its power", |w| {
+                let node = patroni::of(w).and_then(Patroni::leader_node);
+                kill(w, node);
+            }),
+            Line::Pass(60),
+            HEAL,
+            Line::Until("somebody's data is rewound", |w| {
+                patroni::of(w).is_some_and(Patroni::anybody_rewinds)
+            }),
+            Line::Pass(5),
+            IMAGE_2,
+            UPDATED,
+        ],
+    ),
+    script(
         "roles-switch-unnamed",
         "the lead is asked to go to one that commits do not wait for",
         &[
@@ -349,17 +369,28 @@ pub const ALONE: &[Scenario] = &[
     ),
     script(
         "roles-switch-and-image",
-        "a new image while the lead is being handed over",
+        "a new image that waited goes on while the lead is being handed over",
         &[
-            ASYNC,
+            Line::Do("create, primary: Restart", |w| {
+                found(w, false, json!({"rollout": {"primary": "Restart"}}))
+            }),
             SETTLED,
+            Line::Do("image db:2, the rollout paused", |w| {
+                patch(w, json!({"rollout": {"paused": true}}));
+                image(w, "2");
+            }),
+            Line::Pass(60),
             Line::Do("ensemble switch orders --to orders-1", |w| {
                 request(w, "go", json!({"switch": {"to": "orders-1"}}))
             }),
-            Line::Until("the lead is being handed over, or that was refused", |w| {
-                patroni::of(w).is_some_and(Patroni::is_handing_over) || answered(w, "go")
+            Line::Until("the engine is asked, or that was refused", |w| {
+                let object = ensemble(w);
+                let asked = |e: &Object| e["status"]["switchover"]["phase"] == "Asked";
+                object.as_ref().is_some_and(asked) || answered(w, "go")
             }),
-            IMAGE_2,
+            Line::Do("the rollout goes on", |w| {
+                patch(w, json!({"rollout": {"paused": false}}));
+            }),
             UPDATED,
         ],
     ),

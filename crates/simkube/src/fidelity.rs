@@ -8,12 +8,13 @@ mod calls;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::ids::Ids;
 use crate::probes::{Api, Normaliser};
-use crate::request::{Request, Response};
+use crate::request::{Request, Response, Subresource};
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::value::Object;
@@ -55,6 +56,8 @@ struct Side<'a> {
     normaliser: Normaliser,
     /// Every object, in the order in which answers showed it.
     seen: BTreeMap<(Resource, String), Vec<Object>>,
+    /// How many replicas each object with a scale was last stored with.
+    sizes: BTreeMap<String, i64>,
     start: u64,
 }
 
@@ -123,6 +126,7 @@ impl<'a> Side<'a> {
             api,
             normaliser: Normaliser::default(),
             seen: BTreeMap::new(),
+            sizes: BTreeMap::new(),
             start: 0,
         }
     }
@@ -143,12 +147,43 @@ impl<'a> Side<'a> {
     }
 
     fn make(&mut self, stage: &Stage, call: &Call) -> String {
-        let request = stage.request(call, |resource, name, pick| {
+        let mut request = stage.request(call, |resource, name, pick| {
             self.recall(resource, name, pick)
         });
+        self.scale_to_another(&mut request);
         let answer = self.api.call(&request);
+        if !request.params.dry_run {
+            self.note_size(&request, &answer);
+        }
         self.remember(request.resource, &request.name, &answer);
         self.line(&answer)
+    }
+
+    /// To scale to what is there already is a write on a real server, by managedFields alone, which
+    /// simkube does not have.
+    fn scale_to_another(&self, request: &mut Request) {
+        let size = self.sizes.get(&request.name);
+        if let (Some(Subresource::Scale), Some(size), Some(body)) =
+            (request.subresource, size, &mut request.body)
+            && body["spec"]["replicas"] == *size
+        {
+            Arc::make_mut(body)["spec"]["replicas"] = (size + 1).into();
+        }
+    }
+
+    fn note_size(&mut self, request: &Request, answer: &Result<Response, Status>) {
+        let object = answer.as_ref().ok().and_then(Response::as_object);
+        let Some(object) = object.filter(|_| request.resource.is_custom()) else {
+            return;
+        };
+        let path = if is_scale(object) {
+            "spec.replicas"
+        } else {
+            "spec.size"
+        };
+        let size = crate::value::int(object, path).unwrap_or(0);
+        let name = crate::value::name(object).to_owned();
+        self.sizes.insert(name, size);
     }
 
     /// An object as it was seen before, on this side.

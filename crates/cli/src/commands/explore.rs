@@ -193,9 +193,7 @@ pub fn scenario_name(text: &str) -> Result<Scenario, String> {
 /// A kind of fault by its name.
 pub fn fault_kind(text: &str) -> Result<What, String> {
     let name = |what: &What| format!("{what:?}");
-    let found = fault::ALL
-        .into_iter()
-        .find(|what| name(what).eq_ignore_ascii_case(text));
-    let names: Vec<String> = fault::ALL.iter().map(name).collect();
+    let found = fault::known().find(|what| name(what).eq_ignore_ascii_case(text));
+    let names: Vec<String> = fault::known().map(|what| name(&what)).collect();
     found.ok_or_else(|| format!("there is no such fault; there are {}", names.join(", ")))
 }

@@ -54,7 +54,7 @@ impl Patroni {
                 what,
             }
         };
-        if !reachable || self.is(Trouble::Silent) {
+        if !reachable || self.is_unheard(call.member()) {
             return unanswered("timed out", TIMEOUT_MS);
         }
         let run = self.run(call.member());
@@ -145,7 +145,7 @@ impl Patroni {
         if run.leads && !leads {
             return unknown(WhyUnknown::Stopping);
         }
-        let lies = self.is(Trouble::Lies) && self.liar() == Some(name);
+        let lies = self.claims_wrongly(name);
         let mut said = Sighting {
             role: if leads || lies {
                 Role::Leader

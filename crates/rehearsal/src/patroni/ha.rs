@@ -181,7 +181,11 @@ impl Patroni {
                 run.streams_since = None;
             }
         }
+        let usurped = self.troubles.contains_key(&Trouble::Usurped);
         self.troubles.retain(|_, until| *until > now);
+        if usurped && !self.troubles.contains_key(&Trouble::Usurped) {
+            self.usurper_gives_up();
+        }
     }
 
     fn starts_end(&mut self) {
@@ -199,6 +203,7 @@ impl Patroni {
                 continue;
             };
             run.state = State::Up;
+            run.rewinds_since = None;
             self.version += 1;
             let Some(run) = self.run_mut(&name) else {
                 continue;
@@ -438,6 +443,7 @@ impl Patroni {
             if shared < member.log.end() {
                 member.log.cut(shared);
                 run.state = State::Starting(now + REWIND_MS);
+                run.rewinds_since = Some(now);
                 run.label = None;
             } else {
                 run.streams_since = Some(now);

@@ -30,8 +30,8 @@ pub const TTL_MS: u64 = 30_000;
 pub const LOOP_WAIT_MS: u64 = 10_000;
 /// How long PostgreSQL takes to start.
 const START_MS: u64 = 1_000;
-/// How long a member whose log has parted takes to be rewound.
-const REWIND_MS: u64 = 2_000;
+/// How long a member whose log has parted takes to be rewound: its data is read through.
+const REWIND_MS: u64 = 30_000;
 /// How often the model looks whether nodes are cut off.
 const LOOK_MS: u64 = 1_000;
 /// A write in bytes of log.
@@ -66,6 +66,8 @@ pub(crate) struct Run {
     streams_since: Option<u64>,
     /// As a replica: when it tries to attach.
     attach_at: Option<u64>,
+    /// Its data is being rewound, since then.
+    rewinds_since: Option<u64>,
     /// The label that it wants on its pod, and the one that it wrote.
     label: Option<&'static str>,
     written: Option<&'static str>,
@@ -241,7 +243,9 @@ impl Patroni {
 
     /// Whether a liar's word may be about.
     pub fn lies(&self) -> bool {
-        self.is(Trouble::Lies)
+        [Trouble::Lies, Trouble::Usurped, Trouble::Alone]
+            .into_iter()
+            .any(|t| self.is(t))
     }
 
     /// Whom commits wait for.
@@ -292,6 +296,33 @@ impl Patroni {
     /// Whether the lead is on its way from one to another.
     pub fn is_handing_over(&self) -> bool {
         self.handing.is_some()
+    }
+
+    /// Whether it is so because a controller asked for it.
+    pub fn hands_over_for_us(&self) -> bool {
+        self.is_handing_over() && self.asked_by_us
+    }
+
+    /// Since when the data of that pod's member is being rewound.
+    pub fn rewinds_since(&self, uid: &str) -> Option<u64> {
+        let mut runs = self.members.values().filter_map(|m| m.run.as_ref());
+        runs.find(|r| r.uid == uid)?.rewinds_since
+    }
+
+    /// Whether anybody's data is being rewound.
+    pub fn anybody_rewinds(&self) -> bool {
+        let mut runs = self.members.values().filter_map(|m| m.run.as_ref());
+        runs.any(|r| r.rewinds_since.is_some())
+    }
+
+    /// Everybody who ever was a member.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.keys().map(String::as_str)
+    }
+
+    /// The pod in which a member runs, and which start of PostgreSQL that is.
+    pub fn run_of(&self, name: &str) -> Option<(&str, u64)> {
+        self.run(name).map(|r| (r.uid.as_str(), r.start))
     }
 
     /// Whether PostgreSQL of anybody runs.
@@ -376,6 +407,7 @@ impl Patroni {
             next_loop: u64::MAX,
             streams_since: None,
             attach_at: None,
+            rewinds_since: None,
             label: None,
             written: None,
             reachable: true,

@@ -21,12 +21,17 @@ pub enum Trouble {
     AnswerLost,
     /// High availability is paused.
     Paused,
+    /// One that led before claims the lead and its pod says so, too; the leader is not heard.
+    Usurped,
+    /// A second member claims the lead, and nobody else is heard.
+    Alone,
 }
 
 impl Trouble {
     fn lasts_ms(self) -> u64 {
         match self {
             Trouble::Silent | Trouble::Slow | Trouble::Lies => 20_000,
+            Trouble::Usurped | Trouble::Alone => 20_000,
             Trouble::Refuses | Trouble::Elsewhere | Trouble::AnswerLost => 30_000,
             Trouble::Lag | Trouble::Paused => 60_000,
         }
@@ -43,7 +48,42 @@ impl Patroni {
             self.paused_until = until;
         }
         self.troubles.insert(trouble, until);
+        if trouble == Trouble::Usurped {
+            self.label_liar("primary");
+        }
         self.next_look = self.now;
+    }
+
+    fn label_liar(&mut self, label: &'static str) {
+        let liar = self.liar().map(str::to_owned);
+        if let Some(run) = liar.and_then(|name| self.run_mut(&name)) {
+            run.label = Some(label);
+        }
+    }
+
+    /// It has heard that another leads.
+    pub(super) fn usurper_gives_up(&mut self) {
+        let leader = self.leader().map(str::to_owned);
+        for (name, member) in &mut self.members {
+            if let Some(run) = member.run.as_mut()
+                && leader.as_ref() != Some(name)
+                && run.label == Some("primary")
+            {
+                run.label = Some("replica");
+            }
+        }
+    }
+
+    /// Whether that member claims the lead wrongly.
+    pub(super) fn claims_wrongly(&self, name: &str) -> bool {
+        self.lies() && self.liar() == Some(name)
+    }
+
+    /// Whether that member's answers do not arrive.
+    pub(super) fn is_unheard(&self, name: &str) -> bool {
+        self.is(Trouble::Silent)
+            || self.is(Trouble::Usurped) && self.leader() == Some(name)
+            || self.is(Trouble::Alone) && self.liar() != Some(name)
     }
 
     /// Until when something is wrong with it.
@@ -89,11 +129,12 @@ impl Patroni {
         self.run(leader).map(|r| r.node.clone())
     }
 
-    /// Who would lie: the last replica that runs.
+    /// Who would lie: the replica that led last, or else the last of them.
     pub(super) fn liar(&self) -> Option<&str> {
         let leader = self.leader();
         let runs = |n: &&String| self.run(n).is_some_and(|r| r.state == State::Up);
-        let mut replicas = self.members.keys().filter(|n| Some(n.as_str()) != leader);
-        replicas.rfind(runs).map(String::as_str)
+        let replicas = self.members.keys().filter(|n| Some(n.as_str()) != leader);
+        let led = |n: &&String| self.led_at(n);
+        replicas.filter(runs).max_by_key(led).map(String::as_str)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Answer, Server, meta};
+use crate::kinds;
 use crate::request::{Body, Params, Propagation, Request, Response};
 use crate::resource::{Info, Resource};
 use crate::status::Status;
@@ -44,8 +45,15 @@ impl Server {
         }
         let remains = finalizers || matches!(grace, Grace::Set(period) if period > 0);
         let freed = !items(&old, "metadata.finalizers").is_empty() && !remains;
-        if freed && request.params.resource_version.is_some() {
-            return Err(forgotten_version(&info, request, &old));
+        if freed && matches!(grace, Grace::None) {
+            // It looked for something to write, found nothing, and goes on with an empty object.
+            if request.params.dry_run {
+                let nothing = kinds::empty(request.resource, &info);
+                return Ok(Response::object(Arc::new(nothing)));
+            }
+            if request.params.resource_version.is_some() {
+                return Err(forgotten_version(&info, request, &old));
+            }
         }
         // A kind with grace is first marked, even when nothing holds it back.
         let marked = remains || matches!(grace, Grace::Set(_));
@@ -224,13 +232,15 @@ fn shorten(now: SimTime, asked: Option<i64>, value: &mut Value) -> Grace {
         end.0
             .saturating_sub(1000 * (current - asked).unsigned_abs()),
     );
+    // If even the shorter time is over, a pod that was to have some gets one second.
+    let period = if sooner < now { asked.min(1) } else { asked };
     set(
         value,
         "metadata.deletionTimestamp",
         sooner.max(now).rfc3339(),
     );
-    set(value, "metadata.deletionGracePeriodSeconds", asked);
-    Grace::Set(asked)
+    set(value, "metadata.deletionGracePeriodSeconds", period);
+    Grace::Set(period)
 }
 
 fn mark_deleting(value: &mut Value, now: SimTime) {

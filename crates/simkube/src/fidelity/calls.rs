@@ -126,7 +126,8 @@ impl Call {
             variant: roll(1 << 32),
             version,
             uid,
-            grace: [None, None, Some(0), Some(5), Some(60)][roll(5) as usize],
+            // None ends within a sequence: time passes on a real server alone.
+            grace: [None, None, Some(0), Some(25), Some(60)][roll(5) as usize],
             propagation: [
                 None,
                 None,

@@ -10,14 +10,14 @@ mod service;
 mod shape;
 mod volume;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api::{Server, meta};
 use crate::field::{FieldError, FieldErrorKind};
 use crate::request::{FieldValidation, Subresource};
 use crate::resource::{Info, Resource};
 use crate::status::Status;
-use crate::value::{copy_key, take};
+use crate::value::{copy_key, take, terminating};
 
 /// How an object that a client sent is to be read.
 pub(crate) struct Reading<'a> {
@@ -110,6 +110,29 @@ fn read_shape(
         return Err(reading.refuse_unknown(info, value, &findings.unknown));
     }
     Ok(())
+}
+
+/// An object into which nothing was read, with what Go shows of it even so.
+pub(crate) fn empty(resource: Resource, info: &Info) -> Value {
+    let mut object = match resource {
+        Resource::Pods => json!({"spec": {"containers": null}, "status": {}}),
+        Resource::PersistentVolumeClaims => json!({"spec": {"resources": {}}, "status": {}}),
+        Resource::PersistentVolumes => json!({"spec": {}, "status": {}}),
+        Resource::Services => json!({"spec": {}, "status": {"loadBalancer": {}}}),
+        Resource::Leases => json!({"spec": {}}),
+        Resource::ControllerRevisions => json!({"data": null, "revision": 0}),
+        Resource::PodDisruptionBudgets => json!({"spec": {}, "status": {
+            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        }}),
+        _ => json!({}),
+    };
+    object["apiVersion"] = info.api_version().into();
+    object["kind"] = (*info.kind).into();
+    // A custom resource is a map, of which nothing is always there.
+    if !resource.is_custom() {
+        object["metadata"] = json!({});
+    }
+    object
 }
 
 /// Mutating admission of a new object.
@@ -219,6 +242,10 @@ fn keep_all_but_status(resource: Resource, new: &mut Value, old: &Value) {
     }
     copy_key(old, new, "spec");
     if resource == Resource::Pods {
+        // Its own strategy forgets this one before anybody could refuse it.
+        if !terminating(old) {
+            take(new, "metadata.deletionTimestamp");
+        }
         let owners = old.pointer("/metadata/ownerReferences").cloned();
         match owners {
             Some(owners) => new["metadata"]["ownerReferences"] = owners,

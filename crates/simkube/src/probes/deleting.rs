@@ -1,12 +1,13 @@
 //! DELETE.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::lab::{Lab, config, pod, scheduled_pod};
 use super::{Probe, crds};
 use crate::request::{Propagation, Request};
 use crate::resource::Resource::{
-    ConfigMaps, Leases, PersistentVolumeClaims, Pods, Secrets, Services,
+    self, ConfigMaps, ControllerRevisions, Leases, PersistentVolumeClaims, PodDisruptionBudgets,
+    Pods, Secrets, Services,
 };
 use crate::watch::WatchOptions;
 
@@ -27,6 +28,11 @@ pub(super) const PROBES: &[Probe] = &[
         a30,
     ),
     Probe::new("A62", "a collection is deleted by selector", a62),
+    Probe::new(
+        "A68",
+        "a delete that takes the last finalizer away forgets what it read",
+        a68,
+    ),
 ];
 
 fn a24(lab: &mut Lab<'_>) {
@@ -110,6 +116,14 @@ fn a26(lab: &mut Lab<'_>) {
         events,
         vec!["MODIFIED x".to_owned(), "DELETED x".to_owned()],
     );
+
+    lab.create(Pods, scheduled_pod("late")).ok(201);
+    lab.delete(Pods, "late").ok(200);
+    (0..4).for_each(|_| lab.wait());
+    let request = lab.deletion(Pods, "late").grace(2);
+    lab.ask(request)
+        .ok(200)
+        .has("/metadata/deletionGracePeriodSeconds", 1);
 }
 
 fn a27(lab: &mut Lab<'_>) {
@@ -223,4 +237,94 @@ fn a62(lab: &mut Lab<'_>) {
         .ok(200);
     let left = lab.ask(Request::list(ConfigMaps, &ns).fields("metadata.name!=kube-root-ca.crt"));
     lab.equal("names left", left.names(), vec!["b".to_owned()]);
+}
+
+/// What a rehearsed delete answers for a kind when it would take the last finalizer away.
+fn nothing_read(lab: &mut Lab<'_>, resource: Resource, mut body: Value, shown: Value) {
+    body["metadata"] = json!({"name": "x", "finalizers": ["orphan"]});
+    let first = lab.create(resource, body).ok(201);
+    if resource == PersistentVolumeClaims {
+        // Admission gave it one more.
+        lab.patch(
+            resource,
+            "x",
+            json!({"metadata": {"finalizers": ["orphan"]}}),
+        )
+        .ok(200);
+    }
+    let background = lab
+        .deletion(resource, "x")
+        .propagation(Propagation::Background);
+    let mut expected = shown;
+    for field in ["apiVersion", "kind"] {
+        expected[field] = first.body()[field].clone();
+    }
+    if !resource.is_custom() {
+        expected["metadata"] = json!({});
+    }
+    lab.ask(background.clone().dry_run())
+        .ok(200)
+        .has("", expected);
+    let current = lab.get(resource, "x").ok(200).version();
+    lab.ask(background.clone().resource_version(&current))
+        .refused(409, "Conflict")
+        .says("ResourceVersion in precondition: , ResourceVersion in object meta: ");
+    lab.ask(background).ok(200);
+    lab.get(resource, "x").refused(404, "NotFound");
+}
+
+fn a68(lab: &mut Lab<'_>) {
+    let widgets = crds::widgets(lab);
+    nothing_read(lab, ConfigMaps, config("x"), json!({}));
+    nothing_read(lab, widgets, crds::widget("x"), json!({}));
+    let lease = json!({"spec": {"holderIdentity": "h"}});
+    nothing_read(lab, Leases, lease, json!({"spec": {}}));
+    let revision = json!({"revision": 1, "data": {"a": 1}});
+    nothing_read(
+        lab,
+        ControllerRevisions,
+        revision,
+        json!({"revision": 0, "data": null}),
+    );
+    let service = json!({"spec": {"clusterIP": "None", "ports": [{"port": 80}]}});
+    let shown = json!({"spec": {}, "status": {"loadBalancer": {}}});
+    nothing_read(lab, Services, service, shown);
+    let claim = json!({"spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+    }});
+    let shown = json!({"spec": {"resources": {}}, "status": {}});
+    nothing_read(lab, PersistentVolumeClaims, claim, shown);
+    let budget = json!({"spec": {"minAvailable": 1}});
+    let shown = json!({"spec": {}, "status": {
+        "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+    }});
+    nothing_read(lab, PodDisruptionBudgets, budget, shown);
+    pods_are_marked_first(lab);
+}
+
+/// A pod with time left is marked before it goes, so what was read is still known.
+fn pods_are_marked_first(lab: &mut Lab<'_>) {
+    let background = lab
+        .deletion(Pods, "x")
+        .propagation(Propagation::Background)
+        .grace(0);
+    let mut held = scheduled_pod("x");
+    held["metadata"]["finalizers"] = json!(["orphan"]);
+    let first = lab.create(Pods, held.clone()).ok(201);
+    lab.ask(background.clone().resource_version(&first.version()))
+        .ok(200)
+        .has("/metadata/deletionGracePeriodSeconds", 0);
+    lab.get(Pods, "x").refused(404, "NotFound");
+
+    lab.create(Pods, held).ok(201);
+    let request = lab.deletion(Pods, "x").grace(0);
+    let marked = lab.ask(request).ok(200);
+    let shown = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"containers": null}, "status": {},
+    });
+    lab.ask(background.clone().dry_run()).ok(200).has("", shown);
+    lab.ask(background.clone().resource_version(&marked.version()))
+        .refused(409, "Conflict");
+    lab.ask(background).ok(200);
+    lab.get(Pods, "x").refused(404, "NotFound");
 }

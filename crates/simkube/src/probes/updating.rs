@@ -232,6 +232,22 @@ fn a31(lab: &mut Lab<'_>) {
         .ok(200)
         .text("/metadata/deletionTimestamp");
     lab.equal("deletionTimestamp after a patch", after, marked);
+
+    let ns = lab.namespace.clone();
+    lab.create(Pods, pod("x")).ok(201);
+    let stamp = json!({
+        "metadata": {"deletionTimestamp": "2030-01-01T00:00:00Z"}, "status": {"message": "hello"},
+    });
+    lab.patch(Pods, "x", stamp.clone()).refused(422, "Invalid");
+    lab.ask(Request::patch(Pods, &ns, "x", stamp.clone()).status())
+        .ok(200)
+        .has("/status/message", "hello")
+        .lacks("/metadata/deletionTimestamp");
+    let mut grace = stamp;
+    grace["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+    lab.ask(Request::patch(Pods, &ns, "x", grace).status())
+        .refused(422, "Invalid")
+        .says("\"x\" is invalid: metadata.deletionGracePeriodSeconds: Invalid value: 0: field is immutable");
 }
 
 fn a60(lab: &mut Lab<'_>) {
