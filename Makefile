@@ -37,7 +37,7 @@ test: ## all tests that need Rust alone: no root, no cluster, no network
 # `make test` has a part of it.
 .PHONY: sweep
 sweep: ## every kind of fault at every call of every scenario, optimised; no root, no network
-	ENSEMBLE_SWEEP=all $(CARGO) test --release $(LOCKED) --no-fail-fast -p ensemble-rehearsal \
+	ENSEMBLE_SWEEP=all $(CARGO) test --profile sweep $(LOCKED) --no-fail-fast -p ensemble-rehearsal \
 		--test sweep --test roles -- --nocapture no_single_fault
 
 .PHONY: demo

@@ -21,12 +21,13 @@ pub fn replicas(ensemble: &str) -> String {
 
 /// The pod of a member: `orders-0`.
 pub fn pod(ensemble: &str, ordinal: u32) -> String {
-    format!("{ensemble}-{ordinal}")
+    // Asked for all the time: simply put together.
+    [ensemble, "-", &ordinal.to_string()].concat()
 }
 
 /// A claim of a member: `data-orders-0`.
 pub fn claim(claim: &str, ensemble: &str, ordinal: u32) -> String {
-    format!("{claim}-{ensemble}-{ordinal}")
+    [claim, "-", ensemble, "-", &ordinal.to_string()].concat()
 }
 
 /// The headless Service if the user names none: `orders-members`.

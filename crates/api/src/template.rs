@@ -41,18 +41,23 @@ impl Template {
 
     /// The images of all containers that a kubelet has to pull.
     pub fn images(&self) -> Vec<String> {
-        let lists = ["initContainers", "containers"];
-        let containers = lists
-            .iter()
-            .filter_map(|l| self.0.get("spec")?.get(l)?.as_array());
-        let images = containers
-            .flatten()
-            .filter_map(|c| c.get("image")?.as_str());
-        let mut images: Vec<String> = images.map(str::to_owned).collect();
-        images.sort();
-        images.dedup();
-        images
+        images(&self.0).into_iter().map(str::to_owned).collect()
     }
+}
+
+/// The images of all containers of a template that a kubelet has to pull, in order.
+pub fn images(template: &Map<String, Value>) -> Vec<&str> {
+    let lists = ["initContainers", "containers"];
+    let containers = lists
+        .iter()
+        .filter_map(|l| template.get("spec")?.get(l)?.as_array());
+    let images = containers
+        .flatten()
+        .filter_map(|c| c.get("image")?.as_str());
+    let mut images: Vec<&str> = images.collect();
+    images.sort_unstable();
+    images.dedup();
+    images
 }
 
 fn container(what: &str) -> Value {

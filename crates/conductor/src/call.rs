@@ -10,6 +10,7 @@ use ensemble_planner::safety::How;
 use ensemble_planner::view::{Pinned, RevisionView};
 use ensemble_planner::{Letting, Warrant};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// Names one call, so that its outcome finds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -182,7 +183,7 @@ fn delete_options(pin: &Pinned) -> Value {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It was done; the object, list or Status in the answer.
-    Done(Value),
+    Done(Arc<Value>),
     /// It was refused: the API server's Status.
     Refused(ApiError),
     /// Nobody knows whether it was done: no answer, or a broken one.

@@ -72,7 +72,7 @@ pub struct Conductor {
     complained: Option<String>,
     status_sent: Option<Time>,
     /// Until then the newest plan holds: nothing was told since, and nothing changes by time alone.
-    rests_until: Option<Time>,
+    pub(crate) rests_until: Option<Time>,
 }
 
 /// A plan is made anew after that time at the latest.
@@ -109,7 +109,8 @@ impl Conductor {
     /// Takes one input in. Several may be told before [`Conductor::act`].
     pub fn tell(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         self.world.snap.now = now;
-        if !matches!(input, Input::Tick) {
+        // What an engine says may be what it said before: that is looked at where it is taken in.
+        if !matches!(input, Input::Tick | Input::Engine(..)) {
             self.rests_until = None;
         }
         match input {
@@ -252,6 +253,7 @@ impl Conductor {
             }
         }
         self.engines.watch = watch;
+        self.engines.telling = !engine.is_empty();
         if !lagging {
             self.tell_engines(now, engine, out);
             self.look_again(now, out);
@@ -432,7 +434,7 @@ impl Conductor {
         now: Time,
         key: Key,
         purpose: Purpose,
-        object: Value,
+        object: Arc<Value>,
         out: &mut Vec<Output>,
     ) {
         let meta = Meta::read(&object);
@@ -441,7 +443,7 @@ impl Conductor {
             Purpose::Confirm => return self.listed_again(object),
             Purpose::Check { revision } => {
                 self.memory().failures.remove(&key);
-                let digest = render::digest(object);
+                let digest = render::digest(Arc::unwrap_or_clone(object));
                 self.memory().checks.insert(revision, Check::Passed(digest));
                 return;
             }

@@ -20,7 +20,7 @@ pub(crate) struct Look {
     /// What was said before does not count.
     since: Time,
     /// The pods, once they were listed.
-    list: Option<Value>,
+    list: Option<Arc<Value>>,
 }
 
 impl Conductor {
@@ -75,7 +75,7 @@ impl Conductor {
     }
 
     /// The pods were listed.
-    pub(crate) fn listed_again(&mut self, list: Value) {
+    pub(crate) fn listed_again(&mut self, list: Arc<Value>) {
         if let Some(look) = &mut self.look {
             look.list = Some(list);
         }

@@ -7,7 +7,7 @@ use crate::call::CallId;
 use crate::conductor::Conductor;
 use crate::{Kind, Output, Time};
 use ensemble_api::{EnsembleSpec, Reason};
-use ensemble_planner::engine::{Reply, Sighting};
+use ensemble_planner::engine::{self, Reply, Sighting};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::plan::{EngineWrite, Watch};
 use ensemble_planner::view::PodView;
@@ -123,6 +123,8 @@ pub(crate) struct Engines {
     signs: BTreeMap<String, String>,
     /// Consent to the switchover that is about to be stored as asked.
     pub warrant: Option<Arc<SwitchWarrant>>,
+    /// The newest plan tells an engine something.
+    pub telling: bool,
 }
 
 /// How often an engine is told the same thing.
@@ -295,13 +297,27 @@ impl Conductor {
         let Some(purpose) = self.engines.pending.remove(&id) else {
             return;
         };
-        match (purpose, outcome) {
-            (EnginePurpose::Observe { uid }, EngineOutcome::Saw(said)) => {
-                let older = self.world.snap.memory.sightings.get(&uid);
-                if older.is_none_or(|s| s.asked <= said.asked) {
-                    self.memory().sightings.insert(uid, (*said).into());
-                }
+        let (uid, said) = match (purpose, outcome) {
+            (EnginePurpose::Observe { uid }, EngineOutcome::Saw(said)) => (uid, said),
+            (purpose, outcome) => {
+                self.rests_until = None;
+                return self.engine_replied(now, purpose, outcome);
             }
+        };
+        let snap = &self.world.snap;
+        let older = snap.memory.sightings.get(&uid);
+        // Whoever looks again, or has just told an engine something, waits for this very answer.
+        let awaited = self.look.is_some() || self.engines.telling;
+        if awaited || !older.is_some_and(|o| engine::is_no_news(snap, &uid, o, &said)) {
+            self.rests_until = None;
+        }
+        if older.is_none_or(|s| s.asked <= said.asked) {
+            self.memory().sightings.insert(uid, (*said).into());
+        }
+    }
+
+    fn engine_replied(&mut self, now: Time, purpose: EnginePurpose, outcome: EngineOutcome) {
+        match (purpose, outcome) {
             (EnginePurpose::Switch { id }, EngineOutcome::Replied(reply)) => {
                 let refused = match &reply {
                     Reply::Refused(cause) | Reply::Unauthorised(cause) => cause.clone(),

@@ -92,6 +92,7 @@ impl World {
                 self.unreadable = None;
                 self.snap.abilities = ensemble_engines::abilities(&view.spec);
                 self.snap.ensemble = view;
+                self.snap.from_spec = Some(self.snap.from_spec());
             }
             Err(unreadable) => self.unreadable = Some(unreadable),
         }

@@ -25,7 +25,7 @@ pub async fn send(client: &Client, call: &ApiCall) -> Outcome {
         }
     };
     match tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await {
-        Ok(Ok(answer)) => Outcome::Done(answer),
+        Ok(Ok(answer)) => Outcome::Done(answer.into()),
         Ok(Err(kube::Error::Api(status))) if status.code > 0 => Outcome::Refused(ApiError {
             code: status.code,
             reason: status.reason.clone(),

@@ -7,6 +7,7 @@ use crate::presence::{self, Presence};
 use crate::snapshot::{Snapshot, Whose};
 use crate::view::PodView;
 use ensemble_api::names;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
@@ -16,8 +17,8 @@ pub struct Cast<'s> {
     snap: &'s Snapshot,
     ledger: LedgerState,
     seats: BTreeMap<u32, Seat<'s>>,
-    /// By ordinal, for those that are asked for.
-    groups: Vec<ClaimGroup>,
+    /// By ordinal, for those that are asked for, once somebody wants to know.
+    groups: Vec<OnceCell<ClaimGroup>>,
     roles: Roles,
 }
 
@@ -48,7 +49,7 @@ impl<'s> Cast<'s> {
         let seats: BTreeMap<u32, Seat<'s>> = seats.collect();
         let ours = seats.iter().filter(|(_, s)| s.whose != Whose::Foreign);
         let ledger = LedgerState::put_right(snap, ours.map(|(ordinal, _)| *ordinal));
-        let groups = (0..snap.replicas()).map(|o| claims::group(snap, &ledger, o));
+        let groups = (0..snap.replicas()).map(|_| OnceCell::new());
         let mut cast = Self {
             snap,
             groups: groups.collect(),
@@ -80,7 +81,11 @@ impl<'s> Cast<'s> {
         let same = ledger.incarnation(ordinal) == self.ledger.incarnation(ordinal)
             && ledger.born.contains(&ordinal) == self.ledger.born.contains(&ordinal);
         let known = self.groups.get(ordinal as usize).filter(|_| same);
-        known.map_or_else(|| claims::group(self, ledger, ordinal), ClaimGroup::clone)
+        let by = |ledger: &LedgerState| claims::group(self, ledger, ordinal);
+        known.map_or_else(
+            || by(ledger),
+            |known| known.get_or_init(|| by(&self.ledger)).clone(),
+        )
     }
 
     fn ours(&self, ordinal: u32) -> Option<&Seat<'s>> {

@@ -40,7 +40,7 @@ pub enum NotInPlace {
 
 /// What differs, or why a running pod cannot be given it.
 pub fn between(old: &Template, new: &Template) -> Result<Change, NotInPlace> {
-    if rest(old) != rest(new) {
+    if !same_rest(old, new) {
         return Err(NotInPlace::Template);
     }
     let mut change = Change {
@@ -67,32 +67,57 @@ fn name(container: &Value) -> &str {
     container["name"].as_str().unwrap_or_default()
 }
 
-/// The template without all that may be changed in place.
-fn rest(template: &Template) -> Template {
-    let mut rest = template.clone();
-    if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("labels");
-        metadata.remove("annotations");
+/// Whether two templates are the same but for what may be changed in place.
+fn same_rest(old: &Template, new: &Template) -> bool {
+    same_but(old, new, &["metadata", "spec"])
+        && same_metadata(old.get("metadata"), new.get("metadata"))
+        && match (old.get("spec"), new.get("spec")) {
+            (Some(Value::Object(old)), Some(Value::Object(new))) => same_spec(old, new),
+            (old, new) => old == new,
+        }
+}
+
+/// Whether two maps are the same but for these fields.
+fn same_but(old: &Template, new: &Template, except: &[&str]) -> bool {
+    let kept = |key: &&String| !except.contains(&key.as_str());
+    old.keys().filter(kept).count() == new.keys().filter(kept).count()
+        && old
+            .iter()
+            .filter(|(key, _)| kept(key))
+            .all(|(key, value)| new.get(key) == Some(value))
+}
+
+/// None is as good as one with nothing but what may be changed.
+fn same_metadata(old: Option<&Value>, new: Option<&Value>) -> bool {
+    let none = Value::Object(Map::new());
+    match (old.unwrap_or(&none), new.unwrap_or(&none)) {
+        (Value::Object(old), Value::Object(new)) => same_but(old, new, &["labels", "annotations"]),
+        (old, new) => old == new,
     }
-    if rest.get("metadata").is_some_and(|m| *m == json!({})) {
-        rest.remove("metadata");
-    }
-    let Some(spec) = rest.get_mut("spec").and_then(Value::as_object_mut) else {
-        return rest;
-    };
-    for (list, fields) in [
+}
+
+fn same_spec(old: &Template, new: &Template) -> bool {
+    let lists = [
         ("containers", &["image", "resources"][..]),
         ("initContainers", &["resources"][..]),
-    ] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            let Some(container) = container.as_object_mut() else {
-                continue;
-            };
-            fields.iter().for_each(|f| drop(container.remove(*f)));
+    ];
+    same_but(old, new, &lists.map(|(list, _)| list))
+        && lists
+            .iter()
+            .all(|(list, fields)| same_containers(old.get(*list), new.get(*list), fields))
+}
+
+fn same_containers(old: Option<&Value>, new: Option<&Value>, except: &[&str]) -> bool {
+    let same = |(old, new): (&Value, &Value)| match (old, new) {
+        (Value::Object(old), Value::Object(new)) => same_but(old, new, except),
+        (old, new) => old == new,
+    };
+    match (old, new) {
+        (Some(Value::Array(old)), Some(Value::Array(new))) => {
+            old.len() == new.len() && old.iter().zip(new).all(same)
         }
+        (old, new) => old == new,
     }
-    rest
 }
 
 fn images(old: &Template, new: &Template) -> Map<String, Value> {
@@ -322,4 +347,40 @@ pub fn requests(template: &Template, resource: &str) -> Quantity {
     containers(template, "containers")
         .filter_map(|c| asked(c).get(&key).and_then(quantity::read))
         .fold(Quantity::default(), Quantity::plus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(old: Value, new: Value) -> bool {
+        let map = |value: Value| value.as_object().cloned().unwrap_or_default();
+        same_rest(&map(old), &map(new))
+    }
+
+    #[test]
+    fn only_what_may_be_changed_in_place_is_left_out() {
+        let one = |container: Value| json!({"spec": {"containers": [container]}});
+        let db = |image: &str| json!({"name": "db", "image": image});
+        assert!(same(one(db("1")), one(db("2"))));
+        assert!(!same(
+            one(db("1")),
+            one(json!({"name": "db", "args": ["x"]}))
+        ));
+        assert!(!same(one(db("1")), json!({"spec": {"containers": []}})));
+        let init = |image: &str| json!({"spec": {"initContainers": [{"image": image}]}});
+        assert!(!same(init("1"), init("2")));
+        assert!(!same(
+            one(db("1")),
+            json!({"spec": {"containers": [db("1")], "hostPID": true}})
+        ));
+    }
+
+    #[test]
+    fn no_metadata_is_as_good_as_labels_alone() {
+        let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+        assert!(same(json!({}), labelled.clone()) && same(labelled, json!({})));
+        assert!(!same(json!({}), json!({"metadata": {"name": "x"}})));
+        assert!(!same(json!({}), json!({"metadata": null})));
+    }
 }

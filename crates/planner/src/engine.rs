@@ -5,9 +5,11 @@
 
 use crate::cast::Cast;
 use crate::presence::Presence;
+use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::PodView;
 use ensemble_api::names;
+use ensemble_api::status::ParameterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -120,6 +122,15 @@ pub struct Sighting {
 }
 
 impl Sighting {
+    /// Whether another says the same, whenever it was asked.
+    fn says_as(&self, other: &Self) -> bool {
+        let same_time = Self {
+            asked: self.asked,
+            ..other.clone()
+        };
+        *self == same_time
+    }
+
     /// A member of which nothing is known but why.
     pub fn unknown(asked: Time, why: WhyUnknown) -> Self {
         Self {
@@ -332,6 +343,22 @@ fn heard(cast: &Cast<'_>, pod: &PodView) -> Arc<Sighting> {
         return Sighting::unknown(said.asked, WhyUnknown::Stale).into();
     }
     said.clone()
+}
+
+/// Whether a member said the same as before, and a plan that was made from that still holds: only
+/// when it was asked is new, and no rule that looks at that would now judge otherwise.
+pub fn is_no_news(snap: &Snapshot, uid: &str, before: &Sighting, said: &Sighting) -> bool {
+    let changes = snap.ensemble.status.parameters.as_ref();
+    let noticing = changes.is_some_and(|c| {
+        matches!(
+            c.state,
+            ParameterState::Applying | ParameterState::RollingBack
+        )
+    });
+    let run = snap.memory.runs.get(uid);
+    let of_this_run = |s: &Sighting| run.is_none_or(|run| s.asked >= run.since);
+    let fresh = before.asked.plus_ms(FRESH_MS) >= snap.now;
+    !noticing && fresh && of_this_run(before) == of_this_run(said) && before.says_as(said)
 }
 
 /// What the label says that another agent sets.

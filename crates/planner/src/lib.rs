@@ -25,6 +25,7 @@ pub mod snapshot;
 mod steps;
 pub mod time;
 pub mod view;
+pub mod wanted;
 pub mod write;
 
 pub use plan::{Plan, plan};

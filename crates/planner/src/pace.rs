@@ -11,8 +11,8 @@ const PAUSE_MS: i64 = 1000;
 /// all that a person or a program waits for never do.
 pub fn status_can_wait(snap: &Snapshot, new: &EnsembleStatus, last: Option<Time>) -> Option<Time> {
     let next = last?.plus_ms(PAUSE_MS);
-    let light = weighty(&snap.ensemble.status) == weighty(new);
-    (light && next > snap.now).then_some(next)
+    let light = || weighty(&snap.ensemble.status) == weighty(new);
+    (next > snap.now && light()).then_some(next)
 }
 
 /// What is written at once: the status without its report, its members and its words.

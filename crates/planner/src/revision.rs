@@ -93,7 +93,7 @@ pub struct Revisions {
 impl Revisions {
     /// Looks at what is asked for and what is stored.
     pub fn of(snap: &Snapshot) -> Self {
-        let target = name(snap.name(), &snap.ensemble.spec.template.0);
+        let target = snap.from_spec().revision.clone();
         let stored = snap.revisions.get(&target).cloned();
         let highest = snap.revisions.values().map(|r| r.number).max().unwrap_or(0);
         let number = match &stored {

@@ -8,6 +8,7 @@ use crate::time::Time;
 use crate::view::{
     BudgetView, ClaimView, EnsembleView, NodeView, PodView, RequestView, RevisionView, ServiceView,
 };
+use crate::wanted::FromSpec;
 use ensemble_api::{labels, names};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub struct Snapshot {
     pub ensemble: EnsembleView,
     /// What its engine can do and demands.
     pub abilities: Abilities,
+    /// What follows from its spec, if that was made already.
+    pub from_spec: Option<Arc<FromSpec>>,
     /// Pods that carry its label, by name.
     pub pods: BTreeMap<String, PodView>,
     /// Claims that carry its label, by name.
@@ -68,6 +71,12 @@ impl Snapshot {
     /// How many members are asked for.
     pub fn replicas(&self) -> u32 {
         self.ensemble.spec.replicas
+    }
+
+    /// What follows from the spec.
+    pub fn from_spec(&self) -> Arc<FromSpec> {
+        let made = self.from_spec.as_ref().filter(|made| made.is_of(self));
+        made.cloned().unwrap_or_else(|| FromSpec::of(self))
     }
 
     /// The pod of that ordinal, if one carries our label under its name.

@@ -73,8 +73,8 @@ pub fn forget_version(world: &World, request: &mut Request) {
 pub fn outcome(answer: Result<Response, Status>) -> Outcome {
     match answer {
         Ok(response) => Outcome::Done(match response.body {
-            Body::Object(object) => (*object).clone(),
-            Body::List(_) | Body::Status(_) => response.to_value(),
+            Body::Object(object) => object,
+            Body::List(_) | Body::Status(_) => response.to_value().into(),
         }),
         Err(status) => Outcome::Refused(ApiError {
             code: status.code,

@@ -251,12 +251,12 @@ impl Desk {
         let key = (call.kind(), call.name().to_owned());
         let found = self.objects.get(&key).cloned();
         match call.verb() {
-            Verb::Create { dry_run: true } => Outcome::Done(call.body().clone()),
+            Verb::Create { dry_run: true } => Outcome::Done(call.body().clone().into()),
             Verb::Create { dry_run: false } if found.is_some() => {
                 refused(409, "AlreadyExists", "already exists")
             }
-            Verb::Create { dry_run: false } => Outcome::Done(self.create(call)),
-            Verb::List => Outcome::Done(json!({"items": self.pods()})),
+            Verb::Create { dry_run: false } => Outcome::Done(self.create(call).into()),
+            Verb::List => Outcome::Done(json!({"items": self.pods()}).into()),
             _ => match found {
                 None => refused(404, "NotFound", "not found"),
                 Some(object) => self.change(call, object),
@@ -292,18 +292,18 @@ impl Desk {
             return refused(409, "Conflict", "the object has been modified");
         }
         match call.verb() {
-            Verb::Get => Outcome::Done(object),
+            Verb::Get => Outcome::Done(object.into()),
             Verb::Delete | Verb::Evict => {
                 self.remove(call.kind(), call.name());
-                Outcome::Done(json!({}))
+                Outcome::Done(json!({}).into())
             }
             Verb::ReplaceStatus => {
                 object["status"] = body["status"].clone();
-                Outcome::Done(self.put(call.kind(), object))
+                Outcome::Done(self.put(call.kind(), object).into())
             }
             _ => {
                 merge(&mut object, body);
-                Outcome::Done(self.put(call.kind(), object))
+                Outcome::Done(self.put(call.kind(), object).into())
             }
         }
     }

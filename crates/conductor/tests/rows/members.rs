@@ -83,7 +83,10 @@ fn a_foreign_pod_of_our_name_is_looked_at_and_left_alone_until_it_is_gone() {
     let foreign = desk.get(Kind::Pod, "orders-0").cloned();
     let looks = |c: &ApiCall| *c.verb() == Verb::Get;
     let (id, call) = desk.settle_until(looks).unwrap();
-    desk.tell(Input::Done(id, Outcome::Done(foreign.clone().unwrap())));
+    desk.tell(Input::Done(
+        id,
+        Outcome::Done(foreign.clone().unwrap().into()),
+    ));
     assert_eq!(words(&call), "get Pod orders-0");
     desk.settle();
     assert_eq!(desk.get(Kind::Pod, "orders-0").cloned(), foreign);

@@ -9,9 +9,10 @@ use crate::view::{ContainerState, PodView};
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::PrePull;
+use ensemble_api::template::images;
 use ensemble_api::{Reason, Template, labels};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Finds out what may be created and whether serving members may be touched.
 pub fn run(draft: &mut Draft<'_>) {
@@ -196,14 +197,12 @@ pub fn pull_state(pod: &PodView) -> Pull {
 /// Nodes on which a member that still runs something would need images that it does not have.
 fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
     let snap = draft.snap;
-    let wanted = snap.ensemble.spec.template.images();
-    let mut known: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (name, revision) in &snap.revisions {
-        known.insert(name, Template(revision.template.clone()).images());
-    }
+    let wanted = images(&snap.ensemble.spec.template.0);
     let new_images = |revision: &str| {
-        let has = |image: &&String| known.get(revision).is_some_and(|old| old.contains(image));
-        let new: Vec<String> = wanted.iter().filter(|i| !has(i)).cloned().collect();
+        let known = snap.revisions.get(revision).map(|r| images(&r.template));
+        let known = known.unwrap_or_default();
+        let new = wanted.iter().filter(|i| !known.contains(i));
+        let new: Vec<String> = new.map(|i| (*i).to_owned()).collect();
         (!new.is_empty()).then_some(new)
     };
     let members = snap.pod_ordinals().filter(|o| *o < snap.replicas());

@@ -65,19 +65,14 @@ pub fn deleting(draft: Draft<'_>, write: bool) -> Plan {
     }
 }
 
-fn finish(mut draft: Draft<'_>, status: EnsembleStatus) -> Plan {
+fn finish(mut draft: Draft<'_>, mut status: EnsembleStatus) -> Plan {
     let report = status.plan.clone();
     let stored = &draft.snap.ensemble;
     // Whose status it is changes only along with something else: a new leader writes nothing.
-    let same = EnsembleStatus {
-        epoch: stored.status.epoch,
-        ..status.clone()
-    };
-    if (!stored.has_status || stored.status != same) && !draft.mark_first {
-        draft.write(Write::Status(Box::new(EnsembleStatus {
-            epoch: draft.snap.epoch,
-            ..status
-        })));
+    status.epoch = stored.status.epoch;
+    if (!stored.has_status || stored.status != status) && !draft.mark_first {
+        status.epoch = draft.snap.epoch;
+        draft.write(Write::Status(Box::new(status)));
     }
     let watch = watch(&draft);
     let Draft {

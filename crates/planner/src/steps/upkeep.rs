@@ -9,8 +9,8 @@ use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::{Disruption, Keep};
 use ensemble_api::{Reason, labels, names};
-use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// Keeps it all in order.
 pub fn run(draft: &mut Draft<'_>) {
@@ -46,38 +46,12 @@ fn service(draft: &mut Draft<'_>) {
     }
 }
 
-/// The labels that all members' pods have, as a foreign budget would see them.
-fn member_labels(draft: &Draft<'_>) -> BTreeMap<String, String> {
-    let snap = draft.snap;
-    let text = |map: Map<String, Value>| {
-        map.into_iter()
-            .filter_map(|(k, v)| Some((k, v.as_str()?.to_owned())))
-            .collect::<Vec<_>>()
-    };
-    let mut labels: BTreeMap<String, String> = BTreeMap::new();
-    labels.extend(text(snap.ensemble.spec.template.metadata("labels")));
-    labels.extend(text(render::selector(snap)));
-    labels
-}
-
 /// The Services that lead to the primary and to the replicas.
 fn role_services(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let Some(engine) = &snap.ensemble.spec.engine else {
-        return;
-    };
-    let label = engine.role_label();
-    let wanted = &snap.ensemble.spec.services;
-    let services = [
-        (wanted.primary, names::primary(snap.name()), label.primary),
-        (wanted.replicas, names::replicas(snap.name()), label.replica),
-    ];
-    for (wanted, name, role) in services {
-        let found = snap.services.get(&name);
+    for (name, service) in &snap.from_spec().role_services {
+        let found = snap.services.get(name);
         let taken = (Kind::Service, name.clone());
-        let service = wanted
-            .then(|| render::role_service(snap, name, role))
-            .flatten();
         match (service, found) {
             (Some(service), None) if !snap.memory.taken.contains_key(&taken) => {
                 draft.write(Write::Create {
@@ -85,11 +59,11 @@ fn role_services(draft: &mut Draft<'_>) {
                     body: service.body(snap),
                 });
             }
-            (Some(service), Some(found)) if is_out_of_date(&found.meta, &service) => {
+            (Some(service), Some(found)) if is_out_of_date(&found.meta, service) => {
                 draft.write(Write::Patch {
                     kind: Kind::Service,
                     pin: found.meta.pin.clone(),
-                    body: refreshed(draft, &service),
+                    body: refreshed(draft, service),
                 });
             }
             (None, Some(found)) if !found.meta.deleting => {
@@ -134,11 +108,12 @@ fn budgets(draft: &mut Draft<'_>) {
         let left = owner.is_none() && b.meta.label(labels::ENSEMBLE) == snap.name();
         all.contains(&b.meta.pin.name) && (left || owner == Some(snap.ensemble.uid()))
     };
-    let member = member_labels(draft);
+    let from_spec = snap.from_spec();
+    let member = &from_spec.member_labels;
     let foreign = snap
         .budgets
         .values()
-        .find(|b| !is_ours(b) && b.selector.as_ref().is_some_and(|s| s.selects(&member)));
+        .find(|b| !is_ours(b) && b.selector.as_ref().is_some_and(|s| s.selects(member)));
     if let Some(foreign) = foreign {
         let message = format!(
             "budget {} selects the members, ours stands down",
@@ -150,11 +125,7 @@ fn budgets(draft: &mut Draft<'_>) {
         }
     }
     let managed = snap.ensemble.spec.disruption == Disruption::Managed && foreign.is_none();
-    let wanted = if managed {
-        render::budgets(snap)
-    } else {
-        Vec::new()
-    };
+    let wanted: &[Wanted] = if managed { &from_spec.budgets } else { &[] };
     for name in &all {
         let wanted = wanted.iter().find(|b| b.name == *name);
         let ours = snap.budgets.get(name).filter(|b| is_ours(b));

@@ -1,7 +1,7 @@
 //! Roles: who is touched when, and who never.
 
 use crate::common::*;
-use ensemble_planner::engine::{Role, WhyUnknown};
+use ensemble_planner::engine::{FRESH_MS, Role, Sighting, WhyUnknown, is_no_news};
 use ensemble_planner::memory::{Kind, SwitchNews};
 use ensemble_planner::plan::{EngineWrite, Watch};
 use ensemble_planner::{Time, confirm, confirm_switch};
@@ -531,4 +531,39 @@ fn labels_of_another_agent_tell_roles_and_are_not_asked_to_switch() {
     assert_eq!(granted(&world), ["orders-0"]);
     ask(&mut world, json!({"switch": {}}));
     assert_eq!(answer(&world, "r").unwrap().0, "Refused");
+}
+
+/// Whether it is no news that a member says this so long after what it said before.
+fn no_news(world: &World, after: i64, change: impl FnOnce(&mut Sighting)) -> bool {
+    let mut snap = world.snapshot();
+    let before = snap.memory.sightings["pod-1"].clone();
+    let mut said = (*before).clone();
+    said.asked = before.asked.plus_ms(after);
+    snap.now = said.asked;
+    change(&mut said);
+    is_no_news(&snap, "pod-1", &before, &said)
+}
+
+#[test]
+fn what_a_member_says_again_is_no_news_and_anything_else_is() {
+    let world = World::led(3, 1);
+    assert!(no_news(&world, 1000, |_| ()));
+    assert!(!no_news(&world, 1000, |s| s.role = Role::Follower));
+    assert!(!no_news(&world, 1000, |s| s.term += 1));
+    assert!(!no_news(&world, 1000, |s| s.paused = true));
+    assert!(!no_news(&world, 1000, |s| s.attached.clear()));
+}
+
+#[test]
+fn the_same_answer_is_news_where_a_rule_asks_when_it_was_given() {
+    let stale = World::led(3, 1);
+    assert!(!no_news(&stale, FRESH_MS + 1, |_| ()));
+    let mut restarted = World::led(3, 1);
+    restarted.runs(1, "run-2", NOW + 500);
+    assert!(!no_news(&restarted, 1000, |_| ()));
+    assert!(no_news(&restarted, 400, |_| ()));
+    let mut world = World::led(3, 1);
+    world.ensemble["status"]["parameters"] =
+        json!({"state": "Applying", "from": {}, "to": {"max_connections": "200"}});
+    assert!(!no_news(&world, 1000, |_| ()));
 }

@@ -229,3 +229,16 @@ fn the_finalizer_follows_the_deletion_policy() {
     let patch = body(&world.plan(), Kind::Ensemble, "orders");
     assert_eq!(patch["metadata"]["finalizers"], json!(["theirs"]));
 }
+
+#[test]
+fn what_was_made_of_a_spec_does_not_outlive_it() {
+    let mut world = World::led(3, 0);
+    let old = world.snapshot();
+    world.prepared("2");
+    let mut snap = world.snapshot();
+    let fresh = ensemble_planner::plan(&snap);
+    snap.from_spec = Some(old.from_spec());
+    let held = ensemble_planner::plan(&snap);
+    assert_ne!(snap.from_spec().revision, old.from_spec().revision);
+    assert_eq!(format!("{held:?}"), format!("{fresh:?}"));
+}

@@ -79,6 +79,22 @@ pub(crate) struct LocalPod {
     /// The phase in which it ended.
     finished: Option<&'static str>,
     resize: resize::ResizeState,
+    /// What was last found to be said already.
+    said: Option<Arc<Said>>,
+}
+
+/// All that a pod's status is made of, and the object that has it.
+#[derive(Debug)]
+struct Said {
+    pod: Object,
+    stage: Stage,
+    address: Option<String>,
+    finished: Option<&'static str>,
+    resize: resize::ResizeState,
+    inits: Vec<ContainerSim>,
+    containers: Vec<ContainerSim>,
+    /// Of all containers: whether they are ready, and whether they have started.
+    probes: Vec<(bool, bool)>,
 }
 
 /// Shortest time between SIGTERM and SIGKILL.
@@ -102,12 +118,45 @@ impl LocalPod {
             kill_at: None,
             finished: None,
             resize: resize::ResizeState::default(),
+            said: None,
             pod,
         }
     }
 
     fn all(&self) -> impl Iterator<Item = &ContainerSim> {
         self.inits.iter().chain(&self.containers)
+    }
+
+    fn probes(&self, now: SimTime) -> impl Iterator<Item = (bool, bool)> {
+        self.all()
+            .map(move |c| (c.is_ready(now), c.shown().is_started(now)))
+    }
+
+    /// Whether nothing has happened since the object said all there is to say.
+    fn is_said(&self, now: SimTime) -> bool {
+        self.said.as_ref().is_some_and(|said| {
+            Arc::ptr_eq(&said.pod, &self.pod)
+                && said.stage == self.stage
+                && said.address == self.address
+                && said.finished == self.finished
+                && said.resize == self.resize
+                && said.inits == self.inits
+                && said.containers == self.containers
+                && self.probes(now).eq(said.probes.iter().copied())
+        })
+    }
+
+    fn note_said(&mut self, now: SimTime) {
+        self.said = Some(Arc::new(Said {
+            pod: self.pod.clone(),
+            stage: self.stage,
+            address: self.address.clone(),
+            finished: self.finished,
+            resize: self.resize.clone(),
+            inits: self.inits.clone(),
+            containers: self.containers.clone(),
+            probes: self.probes(now).collect(),
+        }));
     }
 
     fn process(&self, node: &Arc<str>, container: &ContainerSim) -> Process {
@@ -296,21 +345,28 @@ impl Cluster {
         }
     }
 
+    fn say(&mut self, node: &Arc<str>, local: &mut LocalPod, client: &Arc<str>) {
+        let status = self.status_of(node, local);
+        if local.pod.get("status") == Some(&status) {
+            return local.note_said(self.now());
+        }
+        let written = self
+            .server
+            .write_status(client, Resource::Pods, &local.key, status);
+        if let Some(object) = written.ok().and_then(Response::into_object) {
+            local.pod = object;
+        }
+    }
+
     /// Writes the status and, once all is over, removes the pod. Returns
     /// whether the kubelet still has to do with it.
     fn report(&mut self, node: &Arc<str>, local: &mut LocalPod) -> bool {
         if local.gone {
             return local.finished.is_none();
         }
-        let status = self.status_of(node, local);
         let client = self.actors.kubelet.clone();
-        if local.pod.get("status") != Some(&status) {
-            let written = self
-                .server
-                .write_status(&client, Resource::Pods, &local.key, status);
-            if let Some(object) = written.ok().and_then(Response::into_object) {
-                local.pod = object;
-            }
+        if !local.is_said(self.now()) {
+            self.say(node, local, &client);
         }
         if local.finished.is_none() || !terminating(&local.pod) {
             return true;

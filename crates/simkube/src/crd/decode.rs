@@ -17,7 +17,7 @@ pub(super) fn read(root: &Node, value: &mut Value, old: Option<&Value>) -> Vec<S
         }
         match child_of(root, key) {
             Some(child) => {
-                prune_node(child, v, child.embedded, key, &mut unknown);
+                prune_node(child, v, child.embedded, Path::Top(key), &mut unknown);
                 drop_nulls(child, v);
                 true
             }
@@ -43,27 +43,37 @@ fn is_object_header(key: &str) -> bool {
     matches!(key, "apiVersion" | "kind" | "metadata")
 }
 
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
+/// Where a field is. Written out only for those that nobody knows.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Top(&'a str),
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl std::fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Path::Top(key) => f.write_str(key),
+            Path::Field(above, key) => write!(f, "{above}.{key}"),
+            Path::Item(list, index) => write!(f, "{list}[{index}]"),
+        }
     }
 }
 
-fn prune_node(node: &Node, value: &mut Value, header: bool, path: &str, unknown: &mut Vec<String>) {
+fn prune_node(
+    node: &Node,
+    value: &mut Value,
+    header: bool,
+    path: Path<'_>,
+    unknown: &mut Vec<String>,
+) {
     match value {
         Value::Object(map) => prune_map(node, map, header, path, unknown),
         Value::Array(list) => {
             let Some(items) = &node.items else { return };
             for (i, item) in list.iter_mut().enumerate() {
-                prune_node(
-                    items,
-                    item,
-                    items.embedded,
-                    &format!("{path}[{i}]"),
-                    unknown,
-                );
+                prune_node(items, item, items.embedded, Path::Item(&path, i), unknown);
             }
         }
         _ => {}
@@ -74,24 +84,25 @@ fn prune_map(
     node: &Node,
     map: &mut Map<String, Value>,
     header: bool,
-    path: &str,
+    path: Path<'_>,
     unknown: &mut Vec<String>,
 ) {
     map.retain(|key, value| {
+        let path = Path::Field(&path, key);
         if header && is_object_header(key) {
             return true;
         }
         if let Some(child) = node.properties.get(key) {
-            prune_node(child, value, child.embedded, &join(path, key), unknown);
+            prune_node(child, value, child.embedded, path, unknown);
             return true;
         }
         if let Some(child) = &node.additional {
-            prune_node(child, value, child.embedded, &join(path, key), unknown);
+            prune_node(child, value, child.embedded, path, unknown);
             return true;
         }
         let keep = node.keeps_unknown();
         if !keep {
-            unknown.push(join(path, key));
+            unknown.push(path.to_string());
         }
         keep
     });

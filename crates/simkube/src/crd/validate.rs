@@ -36,6 +36,9 @@ pub(super) fn schema(
                     continue;
                 }
                 let before = old.and_then(|o| o.get(key));
+                if before == Some(v) {
+                    continue;
+                }
                 if let Some(child) = node.properties.get(key) {
                     schema(child, v, before, &join(path, key), errors);
                 } else if let Some(child) = &node.additional {
@@ -301,12 +304,42 @@ pub(super) fn list_types(
     old: Option<&Value>,
     errors: &mut Vec<FieldError>,
 ) {
-    let mut before = Vec::new();
-    if let Some(old) = old {
-        duplicates(root, old, "", &mut before);
-    }
-    if before.is_empty() {
+    // What did not change is as the old object had it.
+    let changed = |(key, v): &(&String, &Value)| old.and_then(|o| o.get(*key)) != Some(*v);
+    let mut changed = value.as_object().into_iter().flatten().filter(changed);
+    let again = |(key, v): (&String, &Value)| {
+        let child = root.properties.get(key).or(root.additional.as_deref());
+        child.is_some_and(|child| has_duplicates(child, v))
+    };
+    // Hardly ever are there any: paths are only made for those.
+    if changed.any(again) && !old.is_some_and(|old| has_duplicates(root, old)) {
         duplicates(root, value, "", errors);
+    }
+}
+
+fn has_duplicates(node: &Node, value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.iter().any(|(key, v)| {
+            let child = node.properties.get(key).or(node.additional.as_deref());
+            child.is_some_and(|child| has_duplicates(child, v))
+        }),
+        Value::Array(list) => {
+            let again = |i: usize| list[..i].iter().any(|b| is_same(node, b, &list[i]));
+            let below = |items: &Node| list.iter().any(|item| has_duplicates(items, item));
+            (1..list.len()).any(again) || node.items.as_deref().is_some_and(below)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a list may not have both of two items.
+fn is_same(list: &Node, a: &Value, b: &Value) -> bool {
+    match &list.list_type {
+        ListType::Atomic => false,
+        ListType::Set => a == b,
+        ListType::Map(keys) => keys
+            .iter()
+            .all(|k| map_key(list, a, k) == map_key(list, b, k)),
     }
 }
 
@@ -331,15 +364,8 @@ fn duplicates(node: &Node, value: &Value, path: &str, errors: &mut Vec<FieldErro
 }
 
 fn check_unique(node: &Node, list: &[Value], path: &str, errors: &mut Vec<FieldError>) {
-    let same = |a: &Value, b: &Value| match &node.list_type {
-        ListType::Atomic => false,
-        ListType::Set => a == b,
-        ListType::Map(keys) => keys
-            .iter()
-            .all(|k| map_key(node, a, k) == map_key(node, b, k)),
-    };
     for (i, item) in list.iter().enumerate() {
-        if list[..i].iter().any(|before| same(before, item)) {
+        if list[..i].iter().any(|before| is_same(node, before, item)) {
             let shown = match &node.list_type {
                 ListType::Map(keys) => {
                     let pairs = keys

@@ -60,7 +60,7 @@ struct Stopping {
 }
 
 /// One container of a pod on a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct ContainerSim {
     pub name: String,
     /// The image of the present start, not necessarily the one in the spec.
@@ -84,7 +84,7 @@ pub(super) struct ContainerSim {
 }
 
 /// A kubelet says nothing new about a container until it has tried to start it again.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Stale {
     /// The container as it was.
     shown: Box<ContainerSim>,
