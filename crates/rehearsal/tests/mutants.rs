@@ -193,20 +193,3 @@ fn without_faults_the_scenarios_without_a_budget_end_well() {
         }
     }
 }
-
-/// Plays one script without a rule, and prints what happened.
-#[test]
-#[ignore = "for people: ENSEMBLE_RULE=role-known ENSEMBLE_SCENARIO=roles-careless ENSEMBLE_FAULTS=RolesSilent@32"]
-fn one_mutant_by_hand() {
-    let told = |name: &str| std::env::var(name).unwrap_or_default();
-    let faults = told("ENSEMBLE_FAULTS");
-    let faults: Vec<Fault> = faults.split(',').filter_map(|f| f.parse().ok()).collect();
-    let rule: &'static str = Box::leak(told("ENSEMBLE_RULE").into_boxed_str());
-    mutants::switch_off(Some(rule).filter(|r| !r.is_empty()));
-    let scenario = scenario::find(&told("ENSEMBLE_SCENARIO")).unwrap();
-    match run(scenario, &faults, true) {
-        Ok(run) => println!("{}", run.trace.join("\n")),
-        Err(v) => println!("{}\n{}: {}", v.trace.join("\n"), v.rule, v.seen),
-    }
-    mutants::switch_off(None);
-}
