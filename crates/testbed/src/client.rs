@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, ServiceAccount};
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
@@ -59,24 +59,49 @@ pub async fn default_service_account(client: &Client) -> Result<()> {
 
 /// Waits until so many nodes are ready.
 pub async fn nodes_ready(client: &Client, count: usize) -> Result<()> {
-    let nodes: Api<Node> = Api::all(client.clone());
     let what = format!("{count} nodes are ready");
     eventually(&what, Duration::from_secs(90), async || {
-        let list = nodes.list(&ListParams::default()).await?;
-        Ok((list.items.iter().filter(|node| node_is_ready(node)).count() >= count).then_some(()))
+        nodes_ready_now(client, count).await.map(Some)
     })
     .await
 }
 
+/// Fails unless so many nodes are ready, and says of each other one what it says of itself.
+pub async fn nodes_ready_now(client: &Client, count: usize) -> Result<()> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let list = nodes.list(&ListParams::default()).await?.items;
+    let ready = list.iter().filter(|node| node_is_ready(node)).count();
+    let unready = list.iter().filter(|node| !node_is_ready(node));
+    ensure!(
+        ready >= count,
+        "{ready} of {count} nodes are ready, {} have registered; {}",
+        list.len(),
+        unready.map(why_unready).collect::<Vec<_>>().join("; ")
+    );
+    Ok(())
+}
+
+fn why_unready(node: &Node) -> String {
+    let name = node.metadata.name.as_deref().unwrap_or("a node");
+    let said = ready_condition(node).map_or("it says nothing yet", |condition| {
+        condition
+            .message
+            .as_deref()
+            .unwrap_or("it does not say why")
+    });
+    format!("{name} is not: {said}")
+}
+
 /// Whether a node's Ready condition is true.
 pub fn node_is_ready(node: &Node) -> bool {
-    let conditions = node
-        .status
-        .iter()
-        .flat_map(|status| status.conditions.iter().flatten());
+    ready_condition(node).is_some_and(|condition| condition.status == "True")
+}
+
+fn ready_condition(node: &Node) -> Option<&NodeCondition> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
     conditions
-        .into_iter()
-        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        .iter()
+        .find(|condition| condition.type_ == "Ready")
 }
 
 fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {

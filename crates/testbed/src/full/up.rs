@@ -17,6 +17,10 @@ use crate::phase::{say, timed, timed_async};
 use crate::plane::{Component, NodeTimers, Plane};
 use crate::ports::Port;
 use crate::process::{Lifetime, Process, Spec, log_tail};
+use crate::wait::eventually;
+
+/// How long nodes may take until they are ready; on an idle machine it is two seconds.
+const NODES_READY: Duration = Duration::from_secs(90);
 
 /// Builds everything that `up` needs.
 pub fn build() -> Result<()> {
@@ -45,10 +49,21 @@ pub async fn up(timers: NodeTimers) -> Result<()> {
     })
     .await
     .context("the build was cut off")??;
+    let Err(error) = raise(timers, &node_parts).await else {
+        return Ok(());
+    };
+    say(&format!("it did not come up: {error:#}"));
+    say("clearing it away, to try once more");
+    down::clear()?;
+    raise(timers, &node_parts).await
+}
+
+/// Starts everything, from nothing.
+async fn raise(timers: NodeTimers, parts: &NodeParts) -> Result<()> {
     let plane = prepare(timers)?;
     timed_async("start the control plane", start_control_plane(&plane)).await?;
-    timed_async("start the services", start_services(&plane, &node_parts)).await?;
-    timed_async("start the nodes", start_nodes(&plane, &node_parts)).await
+    timed_async("start the services", start_services(&plane, parts)).await?;
+    timed_async("start the nodes", start_nodes(&plane, parts)).await
 }
 
 /// Whether every program that was started still runs and the nodes are ready.
@@ -137,7 +152,44 @@ async fn start_nodes(plane: &Plane, parts: &NodeParts) -> Result<()> {
         })
     })?;
     let client = client::from_kubeconfig(&plane.kubeconfig(0)).await?;
-    client::nodes_ready(&client, nodes().len()).await
+    let outcome = eventually("all nodes are ready", NODES_READY, async || {
+        // A kubelet may also end after it has begun to serve, while it sets up its cgroups.
+        nodes()
+            .into_iter()
+            .try_for_each(|node| start_ended(node, plane, parts))?;
+        client::nodes_ready_now(&client, nodes().len())
+            .await
+            .map(Some)
+    });
+    outcome.await.with_context(|| log_tails(plane))
+}
+
+/// What the programs of all nodes said last.
+fn log_tails(plane: &Plane) -> String {
+    let programs = nodes()
+        .into_iter()
+        .flat_map(|node| node::PROGRAMS.map(|one| node.program(one)));
+    let tail = |name: String| format!("the log of {name} ends:\n{}\n", log_tail(&plane.dir, &name));
+    programs.map(tail).collect()
+}
+
+/// Starts those of a node's programs that do not run.
+fn start_ended(node: Node, plane: &Plane, parts: &NodeParts) -> Result<()> {
+    for program in node::PROGRAMS {
+        let name = node.program(program);
+        let known = Process::recorded(&plane.dir, &name);
+        if known.as_ref().is_some_and(Process::alive) {
+            continue;
+        }
+        if known.is_some() {
+            let tail = log_tail(&plane.dir, &name);
+            say(&format!(
+                "{name} ended and is started again; its log ends:\n{tail}"
+            ));
+        }
+        start(&node::spec(node, program, plane, parts)?)?;
+    }
+    Ok(())
 }
 
 /// Starts what does not run of a node's programs, and waits until its kubelet is at work.
@@ -147,12 +199,7 @@ async fn start_nodes(plane: &Plane, parts: &NodeParts) -> Result<()> {
 pub fn start_node(node: Node, plane: &Plane, parts: &NodeParts) -> Result<()> {
     let begin = Instant::now();
     loop {
-        for program in node::PROGRAMS {
-            let known = Process::recorded(&plane.dir, &node.program(program));
-            if !known.is_some_and(|process| process.alive()) {
-                start(&node::spec(node, program, plane, parts)?)?;
-            }
-        }
+        start_ended(node, plane, parts)?;
         if node::kubelet_listens(node)? {
             return Ok(());
         }
