@@ -168,6 +168,9 @@ pub struct Switchover {
     /// The request that asked for it, if one did.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request: String,
+    /// The revision whose rollout it serves, if it serves one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
     /// The epoch of the controller that wrote it.
     pub epoch: i64,
     /// When it was written down.

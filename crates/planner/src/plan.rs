@@ -56,6 +56,28 @@ pub enum EngineWrite {
     },
 }
 
+/// What the lead is handed over for.
+#[derive(Clone, Copy)]
+pub(crate) struct Sake<'a> {
+    /// In words.
+    pub cause: &'a str,
+    /// The request that asks for it, if one does.
+    pub request: &'a str,
+    /// The revision whose rollout asks for it, if one does.
+    pub revision: &'a str,
+}
+
+impl<'a> Sake<'a> {
+    /// Neither a request nor a rollout asks for it.
+    pub fn of(cause: &'a str) -> Self {
+        Self {
+            cause,
+            request: "",
+            revision: "",
+        }
+    }
+}
+
 /// How closely an engine has to be watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watch {
@@ -235,7 +257,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Wants the lead handed to whoever is best among those that will do.
-    pub fn hand_over_to_best(&mut self, cause: &str, request: &str, will_do: impl Fn(u32) -> bool) {
+    pub fn hand_over_to_best(&mut self, sake: Sake<'_>, will_do: impl Fn(u32) -> bool) {
         let snap = self.snap;
         let leader = snap.roles().leader();
         let others: Vec<u32> = (0..snap.replicas())
@@ -253,7 +275,7 @@ impl<'s> Draft<'s> {
         };
         heirs.sort_by_key(|o| (outdated(*o), self.is_cordoned(*o), lag(*o), *o));
         if let Some(heir) = heirs.first().copied() {
-            self.hand_over(heir, cause, request);
+            self.hand_over(heir, sake);
             return;
         }
         if self.switch_is_open() {
@@ -272,7 +294,7 @@ impl<'s> Draft<'s> {
         let message = format!("nobody can take over; {}", why.join("; "));
         let blocker = blocker(snap, Reason::NoSuccessor, message);
         let leader = leader.map(|o| names::pod(snap.name(), o));
-        self.block(Action::Switch, leader, cause, blocker);
+        self.block(Action::Switch, leader, sake.cause, blocker);
     }
 
     /// Whether a switchover is under way; its own step speaks for it.
@@ -281,7 +303,7 @@ impl<'s> Draft<'s> {
     }
 
     /// Wants the lead handed to a member. What a rule refuses is returned, and reported.
-    pub fn hand_over(&mut self, to: u32, cause: &str, request: &str) -> Option<Refusal> {
+    pub fn hand_over(&mut self, to: u32, sake: Sake<'_>) -> Option<Refusal> {
         let snap = self.snap;
         if self.switch_is_open() {
             return None;
@@ -290,7 +312,7 @@ impl<'s> Draft<'s> {
         let last = self.switchover.as_ref();
         let failed = last.filter(|s| s.phase != SwitchPhase::Arrived && s.request.is_empty());
         let tries = failed.map_or(0, |s| s.tries);
-        if let Some(failed) = failed.filter(|_| request.is_empty()) {
+        if let Some(failed) = failed.filter(|_| sake.request.is_empty()) {
             let pause = 2_i64 << tries.min(5);
             let again = Time::from_stamp(&failed.since).plus_ms(pause * 1000);
             if again > snap.now {
@@ -301,18 +323,18 @@ impl<'s> Draft<'s> {
                 );
                 let mut blocker = blocker(snap, Reason::SwitchoverFailed, message);
                 blocker.observed = format!("tried {tries} times");
-                self.block(Action::Switch, Some(member), cause, blocker);
+                self.block(Action::Switch, Some(member), sake.cause, blocker);
                 return None;
             }
         }
         match self.safety.hand_over(to) {
             Ok(planned) => {
-                self.switchover = Some(planned.propose(snap, cause, request, tries + 1));
-                self.step(Action::Switch, Some(member), cause, StepState::Running);
+                self.switchover = Some(planned.propose(snap, sake, tries + 1));
+                self.step(Action::Switch, Some(member), sake.cause, StepState::Running);
                 None
             }
             Err(refusal) => {
-                self.refused(Action::Switch, member, cause, &refusal);
+                self.refused(Action::Switch, member, sake.cause, &refusal);
                 Some(refusal)
             }
         }

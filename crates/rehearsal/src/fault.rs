@@ -118,6 +118,18 @@ pub fn known() -> impl Iterator<Item = What> {
     ALL.into_iter().chain(TOGETHER)
 }
 
+/// A kind of fault by its name.
+pub fn named(text: &str) -> Result<What, String> {
+    let found = known().find(|what| format!("{what:?}").eq_ignore_ascii_case(text));
+    let names: Vec<String> = known().map(|what| format!("{what:?}")).collect();
+    found.ok_or_else(|| {
+        format!(
+            "{text:?} is no kind of fault; there are {}",
+            names.join(", ")
+        )
+    })
+}
+
 /// A fault at the controller's call of that number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fault {
@@ -140,13 +152,7 @@ impl std::str::FromStr for Fault {
         let (what, at) = text.split_once('@').ok_or_else(|| {
             format!("{text:?} is no fault: write KIND@CALL, for example CrashAfter@12")
         })?;
-        let kinds = || {
-            let names: Vec<String> = known().map(|w| format!("{w:?}")).collect();
-            names.join(", ")
-        };
-        let known = known().find(|w| format!("{w:?}").eq_ignore_ascii_case(what));
-        let what =
-            known.ok_or_else(|| format!("{what:?} is no kind of fault; there are {}", kinds()))?;
+        let what = named(what)?;
         let at_call = at
             .parse()
             .map_err(|e| format!("{at:?} is no number of a call: {e}"))?;

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{self, Format};
 use ensemble_rehearsal::explore::{Findings, Plan, explore};
-use ensemble_rehearsal::fault::{self, Fault, What};
+use ensemble_rehearsal::fault::{self, Fault};
 use ensemble_rehearsal::scenario::{self, Scenario};
 use ensemble_rehearsal::{Violation, run as rehearse};
 use serde_json::{Value, json};
@@ -188,12 +188,4 @@ pub fn scenario_name(text: &str) -> Result<Scenario, String> {
     let names: Vec<&str> = scenario::ALL.iter().map(|s| s.name).collect();
     let found = scenario::find(text).copied();
     found.ok_or_else(|| format!("there is no such scenario; there are {}", names.join(", ")))
-}
-
-/// A kind of fault by its name.
-pub fn fault_kind(text: &str) -> Result<What, String> {
-    let name = |what: &What| format!("{what:?}");
-    let found = fault::known().find(|what| name(what).eq_ignore_ascii_case(text));
-    let names: Vec<String> = fault::known().map(|what| name(&what)).collect();
-    found.ok_or_else(|| format!("there is no such fault; there are {}", names.join(", ")))
 }

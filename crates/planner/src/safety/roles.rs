@@ -4,6 +4,7 @@ use super::{RECOVER_AFTER_SECONDS, Refusal, Safety, refuse};
 use crate::cast::Cast;
 use crate::engine::{Lead, Role};
 use crate::method;
+use crate::plan::Sake;
 use crate::presence::Presence;
 use crate::time::Time;
 use crate::view::Pinned;
@@ -32,7 +33,7 @@ impl HandOver {
     }
 
     /// As it is written down before the engine is asked.
-    pub fn propose(self, cast: &Cast<'_>, cause: &str, request: &str, tries: u32) -> Switchover {
+    pub(crate) fn propose(self, cast: &Cast<'_>, sake: Sake<'_>, tries: u32) -> Switchover {
         let engine = cast.ensemble.spec.engine.as_ref();
         let seconds = engine.map_or(60, |e| e.switchover_timeout_seconds);
         let text = format!(
@@ -53,8 +54,9 @@ impl HandOver {
             to_uid: self.to.uid,
             term: self.term,
             phase: SwitchPhase::Proposed,
-            cause: cause.to_owned(),
-            request: request.to_owned(),
+            cause: sake.cause.to_owned(),
+            request: sake.request.to_owned(),
+            revision: sake.revision.to_owned(),
             epoch: cast.epoch,
             since: cast.now.stamp(),
             deadline: cast.now.plus_seconds(seconds).stamp(),

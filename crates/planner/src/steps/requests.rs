@@ -3,7 +3,7 @@
 
 use crate::claims::ClaimGroup;
 use crate::memory::Kind;
-use crate::plan::Draft;
+use crate::plan::{Draft, Sake};
 use crate::view::RequestView;
 use crate::write::Write;
 use ensemble_api::request::{Approve, Rebuild, Switch};
@@ -68,9 +68,12 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
         return None;
     }
     let cause = format!("request {}", request.meta.pin.name);
-    let uid = request.meta.pin.uid.as_str();
+    let sake = Sake {
+        request: &request.meta.pin.uid,
+        ..Sake::of(&cause)
+    };
     let Some(to) = &wanted.to else {
-        draft.hand_over_to_best(&cause, uid, |_| true);
+        draft.hand_over_to_best(sake, |_| true);
         return no_successor(draft);
     };
     let ordinal = names::ordinal_of(snap.name(), to).filter(|o| *o < snap.replicas());
@@ -84,7 +87,7 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
     if snap.roles().leader() == Some(ordinal) {
         return Some((Outcome::Done, format!("{to} leads already")));
     }
-    let refusal = draft.hand_over(ordinal, &cause, uid)?;
+    let refusal = draft.hand_over(ordinal, sake)?;
     // What passes by itself is waited for.
     let passes = [
         Reason::CacheBehind,

@@ -2,7 +2,7 @@
 //! a rollout.
 
 use crate::engine::Lead;
-use crate::plan::{Draft, EngineWrite, blocker};
+use crate::plan::{Draft, EngineWrite, Sake, blocker};
 use crate::time::Time;
 use ensemble_api::report::Action;
 use ensemble_api::{Reason, names};
@@ -149,7 +149,7 @@ fn move_away(draft: &mut Draft<'_>) {
     let name = names::pod(snap.name(), leader);
     if leader >= snap.replicas() {
         let cause = format!("replicas is {}", snap.replicas());
-        return draft.hand_over_to_best(&cause, "", |_| true);
+        return draft.hand_over_to_best(Sake::of(&cause), |_| true);
     }
     let Some(node) = snap.our_pod(leader).map(|p| p.node.as_str()) else {
         return;
@@ -163,6 +163,6 @@ fn move_away(draft: &mut Draft<'_>) {
         let cordoned: Vec<u32> = (0..snap.replicas())
             .filter(|o| draft.is_cordoned(*o))
             .collect();
-        draft.hand_over_to_best(&cause, "", move |o| !cordoned.contains(&o));
+        draft.hand_over_to_best(Sake::of(&cause), move |o| !cordoned.contains(&o));
     }
 }

@@ -4,7 +4,7 @@
 
 use super::resize;
 use crate::method;
-use crate::plan::{Draft, blocker};
+use crate::plan::{Draft, Sake, blocker};
 use crate::presence::Presence;
 use crate::resize::{Standing, standing};
 use ensemble_api::report::Action;
@@ -15,7 +15,7 @@ use ensemble_api::{Reason, StepState, names};
 /// Recreates outdated members.
 pub fn run(draft: &mut Draft<'_>) {
     let cause = cause(draft);
-    let first = goes_first(draft, &cause);
+    let first = goes_first(draft);
     let outdated = outdated(draft, first);
     if outdated.is_empty() {
         return;
@@ -83,7 +83,7 @@ fn cause(draft: &Draft<'_>) -> String {
 /// Who goes before all others where the primary is to go first: the one that led when it began. Once it
 /// has handed the lead over for that, or has its turn behind it, whoever leads then goes last: else the
 /// lead would go round for ever.
-fn goes_first(draft: &Draft<'_>, cause: &str) -> Option<u32> {
+fn goes_first(draft: &Draft<'_>) -> Option<u32> {
     let snap = draft.snap;
     if snap.ensemble.spec.rollout.order != Order::PrimaryFirst {
         return None;
@@ -94,8 +94,7 @@ fn goes_first(draft: &Draft<'_>, cause: &str) -> Option<u32> {
     }
     let over = draft.switchover.as_ref().filter(|s| {
         let left = matches!(s.phase, SwitchPhase::Arrived | SwitchPhase::Superseded);
-        // Which revision it comes from is not said any more once the status was lost.
-        left && (s.cause.starts_with(cause) || cause.starts_with(&s.cause))
+        left && s.revision == draft.revisions.target
     });
     let led = over.and_then(|s| {
         let is_it = |o: &u32| {
@@ -157,7 +156,12 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
             turn.first || pod.is_some_and(|p| draft.revisions.is_current(p.revision()))
         })
         .collect();
-    draft.hand_over_to_best(&turn.cause, "", |o| current.contains(&o));
+    let revision = draft.revisions.target.clone();
+    let sake = Sake {
+        revision: &revision,
+        ..Sake::of(&turn.cause)
+    };
+    draft.hand_over_to_best(sake, |o| current.contains(&o));
     draft.step(turn.action, Some(member), &turn.cause, StepState::Idle);
     false
 }
