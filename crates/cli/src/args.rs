@@ -3,7 +3,7 @@
 use crate::commands::explore::scenario_name;
 use crate::output::Format;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use ensemble_rehearsal::fault::{Fault, What};
+use ensemble_rehearsal::fault::{self, Fault, What};
 use ensemble_rehearsal::forecast::Trouble;
 use ensemble_rehearsal::scenario::Scenario;
 use std::net::SocketAddr;
@@ -396,7 +396,7 @@ pub struct Explore {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
     /// The kinds of fault, separated by commas; all if absent
-    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = ensemble_rehearsal::fault::named)]
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = fault::named)]
     pub faults: Vec<What>,
     /// Play one scenario with these faults, as in CrashAfter@12,Stale@3, and print its trace
     #[arg(long, value_name = "FAULTS", value_delimiter = ',', num_args = 0.., requires = "scenario", conflicts_with_all = ["schedules", "seed", "faults"])]

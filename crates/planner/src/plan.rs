@@ -4,7 +4,7 @@ use crate::cast::Cast;
 use crate::ledger::LedgerState;
 use crate::memory::{Failure, Kind};
 use crate::revision::Revisions;
-use crate::safety::{Letting, Permit, Refusal, Safety};
+use crate::safety::{Letting, Permit, Refusal, Safety, Sake};
 use crate::snapshot::Snapshot;
 use crate::steps;
 use crate::time::{Time, Wake};
@@ -54,28 +54,6 @@ pub enum EngineWrite {
         /// By name.
         parameters: std::collections::BTreeMap<String, Option<String>>,
     },
-}
-
-/// What the lead is handed over for.
-#[derive(Clone, Copy)]
-pub(crate) struct Sake<'a> {
-    /// In words.
-    pub cause: &'a str,
-    /// The request that asks for it, if one does.
-    pub request: &'a str,
-    /// The revision whose rollout asks for it, if one does.
-    pub revision: &'a str,
-}
-
-impl<'a> Sake<'a> {
-    /// Neither a request nor a rollout asks for it.
-    pub fn of(cause: &'a str) -> Self {
-        Self {
-            cause,
-            request: "",
-            revision: "",
-        }
-    }
 }
 
 /// How closely an engine has to be watched.

@@ -87,8 +87,6 @@ pub struct Plan {
     /// Every how many calls a fault is tried; 1 is at every call. Kinds take turns, so that
     /// together they come to every call.
     pub stride: u32,
-    /// At which call of each stride it begins: all of them together are every call.
-    pub offset: u32,
     /// Stop at the first failure.
     pub stop_early: bool,
 }
@@ -100,7 +98,6 @@ impl Default for Plan {
             pairs: 0,
             seed: 1,
             stride: 1,
-            offset: 0,
             stop_early: false,
         }
     }
@@ -146,7 +143,7 @@ fn explore_one(
         let stride = plan.stride.max(1);
         let due = kinds
             .iter()
-            .filter(|(n, _)| (call + plan.offset) % stride == *n as u32 % stride);
+            .filter(|(n, _)| call % stride == *n as u32 % stride);
         let singles = due.map(|(_, what)| {
             vec![Fault {
                 what: *what,

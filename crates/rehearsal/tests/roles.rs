@@ -3,7 +3,6 @@
 
 mod common;
 
-use common::Part;
 use ensemble_rehearsal::explore::Plan;
 use ensemble_rehearsal::run::Rehearsal;
 use ensemble_rehearsal::{Fault, Run, roles, run};
@@ -34,8 +33,7 @@ fn a_primary_that_goes_first_moves_the_lead_twice_and_not_for_ever() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant_about_roles() {
-    let part = common::asked().unwrap_or(Part::Every(20));
-    common::sweep(&common::chosen(roles::ALL), &part);
+    common::sweep(&common::chosen(roles::ALL), common::stride(20));
 }
 
 /// What is compared of two runs.

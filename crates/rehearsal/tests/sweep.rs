@@ -2,7 +2,6 @@
 
 mod common;
 
-use common::Part;
 use ensemble_rehearsal::scenario;
 
 #[test]
@@ -17,10 +16,5 @@ fn every_scenario_ends_well_on_a_calm_day() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant() {
-    // All of it takes minutes: whoever asks for a part of more gets it.
-    let part = match common::asked() {
-        Some(_) => Part::Every(1),
-        None => Part::Every(4),
-    };
-    common::sweep(&common::chosen(scenario::EQUALS), &part);
+    common::sweep(&common::chosen(scenario::EQUALS), common::stride(4));
 }

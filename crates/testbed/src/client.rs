@@ -69,7 +69,10 @@ pub async fn nodes_ready(client: &Client, count: usize) -> Result<()> {
 /// Fails unless so many nodes are ready, and says of each other one what it says of itself.
 pub async fn nodes_ready_now(client: &Client, count: usize) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
-    let list = nodes.list(&ListParams::default()).await?.items;
+    all_ready(&nodes.list(&ListParams::default()).await?.items, count)
+}
+
+fn all_ready(list: &[Node], count: usize) -> Result<()> {
     let ready = list.iter().filter(|node| node_is_ready(node)).count();
     let unready = list.iter().filter(|node| !node_is_ready(node));
     ensure!(
@@ -108,4 +111,39 @@ fn http_get(path: &str) -> Result<http::Request<Vec<u8>>> {
     http::Request::get(path)
         .body(Vec::new())
         .context("a malformed request")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn node(name: &str, conditions: serde_json::Value) -> Node {
+        let node = json!({"metadata": {"name": name}, "status": {"conditions": conditions}});
+        serde_json::from_value(node).unwrap()
+    }
+
+    #[test]
+    fn nodes_that_are_not_ready_are_named_with_what_they_say_of_themselves() {
+        let well = json!([{"type": "Ready", "status": "True"}]);
+        let unwell = json!([{"type": "Ready", "status": "False", "message": "no network yet"}]);
+        let mut nodes = vec![
+            node("a", well.clone()),
+            node("b", unwell),
+            node("c", json!([])),
+        ];
+        let text = all_ready(&nodes, 3).unwrap_err().to_string();
+        for said in [
+            "1 of 3",
+            "b is not: no network yet",
+            "c is not: it says nothing yet",
+        ] {
+            assert!(text.contains(said), "{text}");
+        }
+        nodes = ["a", "b", "c"]
+            .map(|name| node(name, well.clone()))
+            .to_vec();
+        assert!(all_ready(&nodes, 3).is_ok());
+        assert!(all_ready(&nodes[..2], 3).is_err(), "one has not registered");
+    }
 }

@@ -10,6 +10,7 @@ mod roles;
 mod turns;
 
 pub use confirm::{confirm, confirm_switch, intent_is_live};
+pub(crate) use roles::Sake;
 pub use roles::{HandOver, SwitchWarrant};
 
 use crate::cast::Cast;

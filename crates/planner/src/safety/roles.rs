@@ -4,13 +4,34 @@ use super::{RECOVER_AFTER_SECONDS, Refusal, Safety, refuse};
 use crate::cast::Cast;
 use crate::engine::{Lead, Role};
 use crate::method;
-use crate::plan::Sake;
 use crate::presence::Presence;
 use crate::time::Time;
 use crate::view::Pinned;
 use ensemble_api::spec::PrimaryTurn;
 use ensemble_api::status::{Method, SwitchPhase, Switchover};
 use ensemble_api::{Predicate, Reason, names};
+
+/// What the lead is handed over for.
+#[derive(Clone, Copy)]
+pub(crate) struct Sake<'a> {
+    /// In words.
+    pub cause: &'a str,
+    /// The request that asks for it, if one does.
+    pub request: &'a str,
+    /// The revision whose rollout asks for it, if one does.
+    pub revision: &'a str,
+}
+
+impl<'a> Sake<'a> {
+    /// Neither a request nor a rollout asks for it.
+    pub fn of(cause: &'a str) -> Self {
+        Self {
+            cause,
+            request: "",
+            revision: "",
+        }
+    }
+}
 
 /// Planned consent to hand the lead over.
 #[derive(Debug)]

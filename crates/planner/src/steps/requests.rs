@@ -3,7 +3,8 @@
 
 use crate::claims::ClaimGroup;
 use crate::memory::Kind;
-use crate::plan::{Draft, Sake};
+use crate::plan::Draft;
+use crate::safety::Sake;
 use crate::view::RequestView;
 use crate::write::Write;
 use ensemble_api::request::{Approve, Rebuild, Switch};

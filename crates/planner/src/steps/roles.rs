@@ -2,7 +2,8 @@
 //! a rollout.
 
 use crate::engine::Lead;
-use crate::plan::{Draft, EngineWrite, Sake, blocker};
+use crate::plan::{Draft, EngineWrite, blocker};
+use crate::safety::Sake;
 use crate::time::Time;
 use ensemble_api::report::Action;
 use ensemble_api::{Reason, names};

@@ -4,9 +4,10 @@
 
 use super::resize;
 use crate::method;
-use crate::plan::{Draft, Sake, blocker};
+use crate::plan::{Draft, blocker};
 use crate::presence::Presence;
 use crate::resize::{Standing, standing};
+use crate::safety::Sake;
 use ensemble_api::report::Action;
 use ensemble_api::spec::{Order, PrimaryTurn};
 use ensemble_api::status::{Method, SwitchPhase};

@@ -34,33 +34,19 @@ pub fn calm(scenarios: &[Scenario], describe: impl Fn(&Run) -> String) {
     }
 }
 
-/// How much of all there is to try.
-pub enum Part {
-    /// Every so manieth call, kinds in turns.
-    Every(u32),
-    /// The same, beginning with that call.
-    EveryFrom(u32, u32),
-}
-
-/// What `ENSEMBLE_SWEEP` asks for: `all`, or one of some parts that together are all, as `3/8`.
-pub fn asked() -> Option<Part> {
-    let asked = std::env::var("ENSEMBLE_SWEEP").ok()?;
-    if asked == "all" {
-        return Some(Part::Every(1));
+/// At every how manieth call a fault is tried, kinds in turns: at each where `ENSEMBLE_SWEEP` is `all`.
+pub fn stride(otherwise: u32) -> u32 {
+    match std::env::var("ENSEMBLE_SWEEP").as_deref() {
+        Ok("all") => 1,
+        Ok(other) => panic!("ENSEMBLE_SWEEP is {other:?}; it may be \"all\", or not set"),
+        Err(_) => otherwise,
     }
-    let (part, of) = asked.split_once('/').expect("ENSEMBLE_SWEEP: all, or 3/8");
-    Some(Part::EveryFrom(of.parse().unwrap(), part.parse().unwrap()))
 }
 
-/// Plays every kind of fault at a part of the calls of each scenario, and fails if one ends badly.
-pub fn sweep(scenarios: &[Scenario], part: &Part) {
-    let (stride, offset) = match part {
-        Part::Every(stride) => (*stride, 0),
-        Part::EveryFrom(stride, offset) => (*stride, *offset),
-    };
+/// Plays every kind of fault at so many of the calls of each scenario, and fails if one ends badly.
+pub fn sweep(scenarios: &[Scenario], stride: u32) {
     let plan = Plan {
         stride,
-        offset,
         ..Plan::default()
     };
     let began = Instant::now();
