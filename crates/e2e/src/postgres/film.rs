@@ -4,14 +4,13 @@ use super::patroni::lock_of;
 use super::{NAME, mark, wanted_image};
 use anyhow::{Context, Result};
 use ensemble_testbed::harness::TestNamespace;
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::{Api, Client, ResourceExt};
+use kube::runtime::watcher::{self, watcher};
+use kube::runtime::WatchStreamExt;
+use kube::{Api, ResourceExt};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-/// How often is looked. Every step of a change takes much longer.
-const EVERY: Duration = Duration::from_millis(150);
 
 /// Something that was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,43 +21,68 @@ pub enum Scene {
     Lead(String),
 }
 
+/// A scene, and the resource version at which it happened. Pods and the lock are watched apart, and
+/// only their versions tell in which order they changed, however late we hear of it.
+type Take = (u64, Scene);
+
 /// A film of what happens, until it is cut.
 pub struct Film {
-    scenes: Arc<Mutex<Vec<Scene>>>,
+    takes: Arc<Mutex<Vec<Take>>>,
     shooting: tokio::task::JoinHandle<()>,
 }
 
 impl Film {
     /// Begins to film.
     pub async fn begin(namespace: &TestNamespace) -> Result<Film> {
-        let mut camera = Camera {
-            client: namespace.client(),
-            namespace: namespace.name.clone(),
-            turns: BTreeMap::new(),
-            leader: None,
-        };
+        let pods: Api<Pod> = namespace.api();
+        let maps: Api<ConfigMap> = namespace.api();
+        let lock = format!("{NAME}-leader");
+        let members = "ensemble.dev/group=members";
         // The state before is not a scene.
-        camera.look().await?;
-        let scenes = Arc::new(Mutex::new(Vec::new()));
-        let kept = scenes.clone();
+        let mut camera = Camera::default();
+        let params = kube::api::ListParams::default().labels(members);
+        for pod in pods.list(&params).await? {
+            camera.sees_pod(&pod);
+        }
+        camera.sees_lock(&maps.get(&lock).await?);
+
+        let takes = Arc::new(Mutex::new(Vec::new()));
+        let kept = takes.clone();
+        let pods = watcher(pods, watcher::Config::default().labels(members));
+        let named = watcher::Config::default().fields(&format!("metadata.name={lock}"));
+        let maps = watcher(maps, named);
         let shooting = tokio::spawn(async move {
+            let mut pods = pods.default_backoff().applied_objects().boxed();
+            let mut maps = maps.default_backoff().applied_objects().boxed();
             loop {
-                tokio::time::sleep(EVERY).await;
-                // The API server may be away; then nothing is seen.
-                if let Ok(seen) = camera.look().await {
-                    let mut kept = kept.lock().unwrap_or_else(|e| e.into_inner());
-                    kept.extend(seen);
-                }
+                // The API server may be away; then nothing is seen until it is back.
+                let seen = tokio::select! {
+                    Some(pod) = pods.next() => pod.ok().and_then(|pod| camera.sees_pod(&pod)),
+                    Some(map) = maps.next() => map.ok().and_then(|map| camera.sees_lock(&map)),
+                    else => return,
+                };
+                let mut kept = kept.lock().unwrap_or_else(|e| e.into_inner());
+                kept.extend(seen);
             }
         });
-        Ok(Film { scenes, shooting })
+        Ok(Film { takes, shooting })
     }
 
-    /// What was seen so far.
+    /// What was seen so far, in the order in which it happened.
     pub fn scenes(&self) -> Vec<Scene> {
-        let scenes = self.scenes.lock().unwrap_or_else(|e| e.into_inner());
-        scenes.clone()
+        let takes = self.takes.lock().unwrap_or_else(|e| e.into_inner());
+        in_order(takes.clone())
     }
+}
+
+fn in_order(mut takes: Vec<Take>) -> Vec<Scene> {
+    takes.sort_by_key(|(version, _)| *version);
+    takes.into_iter().map(|(_, scene)| scene).collect()
+}
+
+fn version(object: &impl ResourceExt) -> u64 {
+    let version = object.resource_version().and_then(|v| v.parse().ok());
+    version.unwrap_or_default()
 }
 
 impl Drop for Film {
@@ -67,9 +91,8 @@ impl Drop for Film {
     }
 }
 
+#[derive(Default)]
 struct Camera {
-    client: Client,
-    namespace: String,
     /// What each member's pod was when it was last seen whole.
     turns: BTreeMap<String, Seen>,
     leader: Option<String>,
@@ -83,30 +106,22 @@ struct Seen {
 }
 
 impl Camera {
-    async fn look(&mut self) -> Result<Vec<Scene>> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &self.namespace);
-        let params = kube::api::ListParams::default().labels("ensemble.dev/group=members");
-        let pods = pods.list(&params).await?.items;
-        let lock = lock_of(&maps.get(&format!("{NAME}-leader")).await?);
-        let mut scenes = Vec::new();
-        for pod in &pods {
-            let name = pod.name_any();
-            let seen = Seen {
-                mark: mark(pod),
-                image: wanted_image(pod),
-                leaving: pod.metadata.deletion_timestamp.is_some(),
-            };
-            if self.is_turn(&name, &seen) {
-                scenes.push(Scene::Turn(name.clone()));
-            }
-            self.turns.insert(name, seen);
-        }
-        if lock.holder.is_some() && lock.holder != self.leader {
-            scenes.extend(lock.holder.clone().map(Scene::Lead));
-            self.leader = lock.holder;
-        }
-        Ok(scenes)
+    fn sees_pod(&mut self, pod: &Pod) -> Option<Take> {
+        let name = pod.name_any();
+        let seen = Seen {
+            mark: mark(pod),
+            image: wanted_image(pod),
+            leaving: pod.metadata.deletion_timestamp.is_some(),
+        };
+        let turn = self.is_turn(&name, &seen);
+        self.turns.insert(name.clone(), seen);
+        turn.then(|| (version(pod), Scene::Turn(name)))
+    }
+
+    fn sees_lock(&mut self, map: &ConfigMap) -> Option<Take> {
+        let holder = lock_of(map).holder?;
+        let before = self.leader.replace(holder.clone());
+        (before.as_ref() != Some(&holder)).then(|| (version(map), Scene::Lead(holder)))
     }
 
     /// A turn begins when a pod is told to go or to change; what follows from that is the same turn.
@@ -157,6 +172,16 @@ mod tests {
     fn replicas_then_the_lead_then_the_old_primary_is_an_upgrade() {
         assert!(is_upgrade(&scenes("b c lead:b a"), "a").is_ok());
         assert!(is_upgrade(&scenes("c b lead:b a"), "a").is_ok());
+    }
+
+    #[test]
+    fn what_is_heard_late_stands_where_it_happened() {
+        let heard = vec![
+            (7, Scene::Turn("b".into())),
+            (9, Scene::Turn("a".into())),
+            (8, Scene::Lead("b".into())),
+        ];
+        assert_eq!(in_order(heard), scenes("b lead:b a"));
     }
 
     #[test]

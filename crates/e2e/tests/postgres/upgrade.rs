@@ -26,10 +26,15 @@ async fn upgrade(name: &str, shape: Shape) -> Result<()> {
         outcome.one_change_nothing_lost()?;
         let status = until_settled(postgres).await?;
         let leader = postgres.leader().await?;
-        ensure!(status["lead"]["member"] == leader.as_str(), "{status}");
-        ensure!(status["switchover"]["phase"] == "Arrived", "{status}");
+        let told = status["lead"]["member"] == leader.as_str();
+        ensure!(told, "{leader} leads, and the status says {status}");
+        let arrived = status["switchover"]["phase"] == "Arrived";
+        ensure!(arrived, "the switchover has not arrived: {status}");
         let same_pods = before == uids(&postgres.members().await?);
-        ensure!(same_pods != shape.recreate, "in place or not: {same_pods}");
+        ensure!(
+            same_pods != shape.recreate,
+            "the same pods: {same_pods}, by {outcome:?} and {status}"
+        );
         eprintln!("{name}: {:.1} s, {:?}", outcome.seconds, outcome.tallies);
         Ok(())
     })

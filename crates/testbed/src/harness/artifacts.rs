@@ -13,6 +13,9 @@ use kube::{Client, ResourceExt};
 /// Where the controller runs in end-to-end tests; its log belongs to every failure.
 const CONTROLLER_NAMESPACE: &str = "ensemble-system";
 
+/// How many of the last events are printed, too.
+const SAID: usize = 30;
+
 /// Saves what there is to know about a namespace. What cannot be read is left out, with a note:
 /// the test's own error must not be hidden by one of these.
 pub async fn save(client: &Client, namespace: &str, error: &str) {
@@ -55,25 +58,28 @@ async fn save_events(client: &Client, namespace: &str, dir: &Path) -> Result<()>
             .as_ref()
             .map(|time| time.0)
     });
-    let lines = events.iter().map(|event| {
-        let time = event
-            .metadata
-            .creation_timestamp
-            .as_ref()
-            .map(|time| time.0.to_string());
-        format!(
-            "{} {}/{} {}: {}\n",
-            time.unwrap_or_default(),
-            event.involved_object.kind.as_deref().unwrap_or("?"),
-            event.involved_object.name.as_deref().unwrap_or("?"),
-            event.reason.as_deref().unwrap_or("?"),
-            event.message.as_deref().unwrap_or(""),
-        )
-    });
-    Ok(fs::write(
-        dir.join("events.txt"),
-        lines.collect::<String>(),
-    )?)
+    let lines: Vec<String> = events.iter().map(line_of).collect();
+    // Who sees only the output of a test sees at least how it ended.
+    for line in &lines[lines.len().saturating_sub(SAID)..] {
+        eprint!("{line}");
+    }
+    Ok(fs::write(dir.join("events.txt"), lines.concat())?)
+}
+
+fn line_of(event: &Event) -> String {
+    let time = event
+        .metadata
+        .creation_timestamp
+        .as_ref()
+        .map(|time| time.0.to_string());
+    format!(
+        "{} {}/{} {}: {}\n",
+        time.unwrap_or_default(),
+        event.involved_object.kind.as_deref().unwrap_or("?"),
+        event.involved_object.name.as_deref().unwrap_or("?"),
+        event.reason.as_deref().unwrap_or("?"),
+        event.message.as_deref().unwrap_or(""),
+    )
 }
 
 /// The logs of all containers, also of their runs before the last restart.
