@@ -64,6 +64,10 @@ pub enum What {
     LeaderCrashes,
     /// The engine's high availability is paused for a while.
     EnginePaused,
+    /// Whoever takes the lead says so well before it is promoted, for a while.
+    PromotedLate,
+    /// Replicas of a new leader stream the end of the old term first, and take long over it.
+    OldTermFirst,
     /// One that led before was asleep and claims the lead for a while, its pod labelled so; the
     /// leader is not heard.
     LeadUsurped,
@@ -82,7 +86,7 @@ impl What {
 pub const TOGETHER: [What; 2] = [What::LeadUsurped, What::LiarAlone];
 
 /// All of them but those.
-pub const ALL: [What; 28] = [
+pub const ALL: [What; 30] = [
     What::CrashBefore,
     What::CrashAfter,
     What::AnswerLost,
@@ -111,6 +115,8 @@ pub const ALL: [What; 28] = [
     What::FailsOver,
     What::LeaderCrashes,
     What::EnginePaused,
+    What::PromotedLate,
+    What::OldTermFirst,
 ];
 
 /// Every kind that has a name.

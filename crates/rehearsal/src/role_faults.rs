@@ -17,6 +17,8 @@ pub fn apply(world: &mut World, what: What) {
         What::EnginePaused => Trouble::Paused,
         What::LeadUsurped => Trouble::Usurped,
         What::LiarAlone => Trouble::Alone,
+        What::PromotedLate => Trouble::LatePromotion,
+        What::OldTermFirst => Trouble::OldTerm,
         What::FailsOver => {
             patroni::with(world, |model, now| model.fail_over(now, None));
             return;

@@ -103,7 +103,8 @@ impl RoleRules {
             return Ok(());
         };
         if entry.resource == world.ensembles && entry.change == Change::Modified {
-            return lead_is_honest(model, previous, &entry.object);
+            lead_is_honest(model, previous, &entry.object)?;
+            return arrival_is_true(model, previous, entry);
         }
         if entry.resource != Resource::Pods || !is_member(previous) {
             return Ok(());
@@ -430,6 +431,23 @@ fn successor(model: &Patroni, name: &str, now: u64) -> Result<(), Broken> {
         return broken("successor-in-sync", seen);
     }
     Ok(())
+}
+
+/// A switchover is said to have arrived once the one that it went to was promoted.
+fn arrival_is_true(model: &Patroni, before: &Value, entry: &Entry) -> Result<(), Broken> {
+    let switch = &entry.object["status"]["switchover"];
+    let news = *switch != before["status"]["switchover"];
+    // One that lies is believed while nobody else can be heard.
+    if !news || switch["phase"] != "Arrived" || model.lies() {
+        return Ok(());
+    }
+    let term = switch["term"].as_u64().unwrap_or(0);
+    let mut changes = model.changes().iter();
+    if changes.any(|c| switch["to"] == c.to.as_str() && c.term > term && c.promoted <= entry.at.0) {
+        return Ok(());
+    }
+    let seen = format!("{switch}, and the truth is {}", model.describe());
+    broken("arrival-is-true", seen)
 }
 
 /// Status names nobody who has not led just now.

@@ -88,6 +88,8 @@ const MUTANTS: &[Mutant] = &[
     needed("sync-standby-named", "roles-switch-unnamed"),
     needed("successor-synced", "roles-image-0").if_comes(GONE, 54),
     needed("switch-within-budget", "roles-image-2").if_comes(&[What::PodDeleted], 61),
+    needed("sync-at-its-term", "roles-window").if_comes(&[What::OldTermFirst], 0),
+    needed("arrived-at-a-higher-term", "roles-image-0").if_comes(&[What::PromotedLate], 50),
     needed("switch-stored-first", "roles-image-0"),
     needed("switch-at-the-same-term", "roles-careless").if_comes(OVERTAKEN, 56),
     needed("no-change-in-a-switch", "roles-switch-and-image"),
@@ -113,14 +115,6 @@ const NOT_SHOWN: &[(&str, &str)] = &[
     (
         "engine-asked-again",
         "tried: the leader changes at every call of roles-careless",
-    ),
-    (
-        "sync-at-its-term",
-        "in the model who streams is at the leader's term",
-    ),
-    (
-        "arrived-at-a-higher-term",
-        "in the model every leader, and every liar, has a higher term",
     ),
     (
         "switch-by-its-author",

@@ -4,7 +4,7 @@ use crate::{nobody_touches, replicas, until_settled, until_waits_for, why, with}
 use anyhow::{Result, ensure};
 use ensemble_e2e::ensemble::ensembles;
 use ensemble_e2e::postgres::film::{Film, Scene, is_upgrade};
-use ensemble_e2e::postgres::{LIMIT, NAME, Shape, image, sample};
+use ensemble_e2e::postgres::{LIMIT, NAME, Shape, image, member, sample};
 use ensemble_testbed::eventually;
 use ensemble_testbed::harness::{Cluster, TestNamespace};
 use k8s_openapi::api::core::v1::Namespace;
@@ -129,7 +129,8 @@ async fn the_same_under_a_stateful_set_is_measured_alike() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_sample_passes_validation_and_pod_security_restricted() -> Result<()> {
+async fn the_sample_passes_validation_and_pod_security_restricted_and_patroni_is_not_process_1()
+-> Result<()> {
     let cluster = Cluster::connect().await?;
     ensemble_e2e::ensemble::install(&cluster).await?;
     TestNamespace::run(&cluster, "restricted", async |namespace| {
@@ -148,6 +149,12 @@ async fn the_sample_passes_validation_and_pod_security_restricted() -> Result<()
             namespace.apply(object).await?;
         }
         ensemble_e2e::ensemble::ready(namespace, NAME, LIMIT).await?;
+        // As process 1, Patroni may stop for good over a line of its log.
+        let first = "tr '\\0' ' ' < /proc/1/cmdline";
+        let first = namespace
+            .shell_in(&member(0), Some("postgres"), first)
+            .await?;
+        ensure!(!first.contains("patroni"), "process 1 is {first}");
         Ok(())
     })
     .await

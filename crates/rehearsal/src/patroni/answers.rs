@@ -161,7 +161,9 @@ impl Patroni {
             ..unknown(WhyUnknown::NotAsked)
         };
         let end = self.members.get(name).map_or(0, |m| m.log.end());
-        said.term = if leads || run.streams_since.is_some() {
+        said.term = if leads && run.promoted_at > self.now {
+            self.term.saturating_sub(1)
+        } else if leads || run.streams() {
             self.term
         } else {
             self.members.get(name).map_or(0, |m| m.log.term())
@@ -169,7 +171,11 @@ impl Patroni {
         if leads {
             self.leader_adds(run, &mut said);
         } else {
-            let behind = self.writer.acknowledged.end().saturating_sub(end);
+            // Positions are as old as the loop that wrote them down.
+            let behind = match run.old_term {
+                Some((_, behind)) => behind,
+                None => self.writer.acknowledged.end().saturating_sub(end),
+            };
             said.lag = Some(behind * WRITE_BYTES);
         }
         if lies {

@@ -1,7 +1,8 @@
 //! Who leads: the lock, elections, switchovers, slots and the synchronous standby.
 
 use super::{
-    Change, Handing, LOOK_MS, LOOP_WAIT_MS, Patroni, REWIND_MS, START_MS, State, TTL_MS, Trouble,
+    Change, Handing, LOOK_MS, LOOP_WAIT_MS, Patroni, REWIND_MS, Run, START_MS, State, TTL_MS,
+    Trouble,
 };
 use serde_json::json;
 use simkube::{Request, Resource, WorkloadApi};
@@ -12,6 +13,10 @@ const TAKE_MS: u64 = 200;
 const ATTACH_MS: u64 = 500;
 /// A new leader takes writes so long after it took the lock.
 const PROMOTE_MS: u64 = 70;
+/// So long after if promotions are late.
+const LATE_MS: u64 = 5_000;
+/// A replica that is slow over the end of the old term takes so long.
+const OLD_TERM_MS: u64 = 15_000;
 /// A leader that cannot renew the lock gives up after so long.
 const GIVE_UP_MS: u64 = 20_000;
 /// How far behind one may be and still take over, in writes: a megabyte.
@@ -22,11 +27,7 @@ impl Patroni {
     pub(super) fn advance(&mut self, now: u64) {
         self.now = self.now.max(now);
         for (name, member) in &self.members {
-            if member
-                .run
-                .as_ref()
-                .is_some_and(|r| r.streams_since.is_some())
-            {
+            if member.run.as_ref().is_some_and(Run::streams) {
                 self.last_streamed.insert(name.clone(), self.now);
             }
         }
@@ -68,10 +69,7 @@ impl Patroni {
         };
         let standby = self.sync.1.clone();
         for (name, member) in &mut self.members {
-            let streams = member
-                .run
-                .as_ref()
-                .is_some_and(|r| r.streams_since.is_some());
+            let streams = member.run.as_ref().is_some_and(Run::streams);
             if streams {
                 let behind = if standby.as_ref() == Some(name) {
                     0
@@ -160,6 +158,7 @@ impl Patroni {
             }
             due.push(run.next_loop);
             due.extend(run.attach_at);
+            due.extend(run.old_term.map(|(until, _)| until));
         }
         // What was due and could not be done is looked at again in a while.
         let later = due.into_iter().filter(|at| *at > self.now).min();
@@ -337,9 +336,11 @@ impl Patroni {
         self.handing = None;
         self.term += 1;
         let (term, now) = (self.term, self.now);
+        let late = self.is(Trouble::LatePromotion);
         let Some(member) = self.members.get_mut(name) else {
             return;
         };
+        let promoted = now + PROMOTE_MS + if late { LATE_MS } else { 0 };
         member.log.begin(term);
         let log = member.log.clone();
         let Some(run) = member.run.as_mut() else {
@@ -347,7 +348,8 @@ impl Patroni {
         };
         run.leads = true;
         run.slots.clear();
-        run.takes_from = now + PROMOTE_MS;
+        run.promoted_at = promoted;
+        run.takes_from = promoted;
         run.next_loop = now + LOOP_WAIT_MS;
         run.label = Some("primary");
         let (uid, start) = (run.uid.clone(), run.start);
@@ -363,6 +365,7 @@ impl Patroni {
             from,
             from_run,
             to: name.to_owned(),
+            promoted,
             term,
             lost,
             asked_by_us: std::mem::take(&mut self.asked_by_us),
@@ -396,7 +399,7 @@ impl Patroni {
         }
         let streams = |n: &String| {
             self.run(n)
-                .is_some_and(|r| r.streams_since.is_some() && r.state == State::Up)
+                .is_some_and(|r| r.streams() && r.state == State::Up)
         };
         let kept = self.sync.1.clone().filter(|s| streams(s));
         self.sync.1 = kept.or_else(|| here.iter().find(|n| streams(n)).cloned());
@@ -422,6 +425,8 @@ impl Patroni {
             return;
         };
         let now = self.now;
+        let slow = self.is(Trouble::OldTerm);
+        let written = self.writer.acknowledged.end();
         for (name, member) in &mut self.members {
             let Some(run) = member
                 .run
@@ -430,6 +435,10 @@ impl Patroni {
             else {
                 continue;
             };
+            if run.old_term.is_some_and(|(until, _)| until <= now) {
+                run.old_term = None;
+                self.version += 1;
+            }
             if run.state != State::Up || run.streams_since.is_some() || !run.reachable {
                 run.attach_at = None;
                 continue;
@@ -447,6 +456,9 @@ impl Patroni {
                 run.label = None;
             } else {
                 run.streams_since = Some(now);
+                let behind = written.saturating_sub(member.log.end());
+                let newer = member.log.term() < log.term();
+                run.old_term = (slow && newer).then_some((now + OLD_TERM_MS, behind));
                 self.version += 1;
             }
         }

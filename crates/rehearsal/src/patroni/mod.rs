@@ -62,8 +62,13 @@ pub(crate) struct Run {
     slots: BTreeSet<String>,
     /// As a leader: when it looks next.
     next_loop: u64,
+    /// As a leader: it is promoted from then on. It holds the lock and says that it leads before.
+    promoted_at: u64,
     /// As a replica: it streams from the leader, since then.
     streams_since: Option<u64>,
+    /// As a replica: until then it streams what the leader's term began with and nothing newer, and
+    /// tells how far behind it was when it began.
+    old_term: Option<(u64, u64)>,
     /// As a replica: when it tries to attach.
     attach_at: Option<u64>,
     /// Its data is being rewound, since then.
@@ -77,6 +82,13 @@ pub(crate) struct Run {
     started_at: u64,
     /// The parameters that it runs with.
     applied: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// Whether it gets what the leader writes.
+    fn streams(&self) -> bool {
+        self.streams_since.is_some() && self.old_term.is_none()
+    }
 }
 
 /// A member: its data outlives its pod.
@@ -110,6 +122,8 @@ pub struct Change {
     pub from_run: Option<(String, u64)>,
     /// Who leads.
     pub to: String,
+    /// When it was promoted.
+    pub promoted: u64,
     /// The new term.
     pub term: u64,
     /// How many acknowledged writes the new leader lacks.
@@ -231,7 +245,7 @@ impl Patroni {
 
     /// Whether a member leads, or streams from the leader.
     pub fn in_sync(&self, name: &str) -> bool {
-        let streams = self.run(name).is_some_and(|r| r.streams_since.is_some());
+        let streams = self.run(name).is_some_and(Run::streams);
         self.leader() == Some(name) || streams && self.leader().is_some()
     }
 
@@ -405,7 +419,9 @@ impl Patroni {
             takes_from: u64::MAX,
             slots: BTreeSet::new(),
             next_loop: u64::MAX,
+            promoted_at: 0,
             streams_since: None,
+            old_term: None,
             attach_at: None,
             rewinds_since: None,
             label: None,

@@ -25,6 +25,10 @@ pub enum Trouble {
     Usurped,
     /// A second member claims the lead, and nobody else is heard.
     Alone,
+    /// Whoever takes the lock says that it leads well before it is promoted.
+    LatePromotion,
+    /// Replicas of a new leader get the end of the old term first, and take long over it.
+    OldTerm,
 }
 
 impl Trouble {
@@ -33,7 +37,8 @@ impl Trouble {
             Trouble::Silent | Trouble::Slow | Trouble::Lies => 20_000,
             Trouble::Usurped | Trouble::Alone => 20_000,
             Trouble::Refuses | Trouble::Elsewhere | Trouble::AnswerLost => 30_000,
-            Trouble::Lag | Trouble::Paused => 60_000,
+            Trouble::LatePromotion => 30_000,
+            Trouble::Lag | Trouble::Paused | Trouble::OldTerm => 60_000,
         }
     }
 }
