@@ -79,7 +79,9 @@ pub async fn is_well() -> bool {
         return false;
     }
     match client::from_kubeconfig(&plane.kubeconfig(0)).await {
-        Ok(client) => client::is_ready(&client).await,
+        Ok(client) => client::nodes_ready_now(&client, nodes().len())
+            .await
+            .is_ok(),
         Err(_) => false,
     }
 }
