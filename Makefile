@@ -56,4 +56,5 @@ image: ## the controller's image, as an OCI archive in target/
 testbed-up: ## start a real three-node Kubernetes on this machine; needs root
 testbed-down: ## stop it and remove all it made
 
--include make/*.mk
+# Tools come first: what a target needs is read where it stands, and a tool without a name is not built.
+include make/tools.mk $(filter-out make/tools.mk,$(wildcard make/*.mk))
