@@ -389,6 +389,10 @@ impl Stage {
                 )
             })
             .collect();
+        let claims = self.api::<PersistentVolumeClaim>();
+        let claims = claims.list(&ListParams::default()).await;
+        let phase = |c: PersistentVolumeClaim| (c.metadata.name, c.status.and_then(|s| s.phase));
+        let claims: Vec<_> = claims.into_iter().flatten().map(phase).collect();
         let budgets = self.api::<PodDisruptionBudget>();
         let budgets = budgets.list(&ListParams::default()).await;
         let budgets: Vec<_> = budgets
@@ -397,6 +401,6 @@ impl Stage {
             .map(|b| (b.metadata.name, b.status))
             .collect();
         let status = status.unwrap_or_default();
-        format!("status: {status}\npods: {pods:#?}\nbudgets: {budgets:#?}")
+        format!("status: {status}\npods: {pods:#?}\nclaims: {claims:?}\nbudgets: {budgets:#?}")
     }
 }

@@ -272,6 +272,9 @@ impl Plane {
             "--secure-port=0".to_owned(),
             "--kube-api-qps=500".to_owned(),
             "--kube-api-burst=1000".to_owned(),
+            // A scheduler that hears of a bound claim before its own cache does finds the pod
+            // unschedulable once more, and then looks again only after five minutes.
+            "--pod-max-in-unschedulable-pods-duration=10s".to_owned(),
         ]
     }
 }
