@@ -99,7 +99,7 @@ pub const ALL: &[Guarantee] = &[
     Guarantee {
         promise: "An eviction that came to nothing is taken out of our own budget, and never one that is under way.",
         predicate: "eviction-let-finish",
-        file: "crates/planner/src/steps/evicted.rs",
+        file: "crates/planner/src/safety/evictions.rs",
         tests: &[
             "a_member_that_lives_on_is_no_longer_counted_as_evicted_after_three_seconds",
             "while_our_own_eviction_is_not_answered_its_entry_stays",

@@ -6,6 +6,7 @@
 //! None of the three can be made, copied or read from a file anywhere else.
 
 mod confirm;
+mod evictions;
 mod roles;
 mod turns;
 

@@ -12,23 +12,16 @@ use crate::view::{BudgetView, PodView};
 use crate::write::Write;
 use ensemble_api::names;
 
-/// For how long a pod has lived beside the same entry before the entry is taken for a mistake. In an
-/// eviction under way, anybody's, the delete follows the entry within milliseconds; to take that entry
-/// back would let the budget spare another pod. The entry's own time is not looked at: it is by another
-/// clock.
-const MISCOUNTED_MS: i64 = 3_000;
-
 /// Takes back what is wrong in our own budgets.
 pub fn run(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     for budget in snap.budgets.values().filter(|b| is_ours(snap, b)) {
         let mut pods = Vec::new();
         for (name, entry, pod) in alive(snap, budget).filter(|m| is_member(snap, m.0)) {
-            let key = (budget.meta.pin.name.clone(), name.to_owned());
-            let known = snap.memory.miscounted.get(&key);
-            let same = known.filter(|m| m.is_of(&pod.meta.pin.uid, entry));
-            let due = same.map_or(snap.now, |m| m.since).plus_ms(MISCOUNTED_MS);
-            if due <= snap.now || crate::mutants::is_off("eviction-let-finish") {
+            let due = draft
+                .safety
+                .lives_on_from(&budget.meta.pin.name, entry, pod);
+            if due <= snap.now {
                 pods.push(name.to_owned());
             } else {
                 draft.wake.at(due);
