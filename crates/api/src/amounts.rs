@@ -4,29 +4,13 @@
 //! by name.
 
 use crate::template::Template;
+use crate::wrong::WrongValue;
 use kube_quantity::Quantity;
 use serde_json::{Map, Value};
 
-/// An amount that is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrongAmount {
-    /// The field in an Ensemble.
-    pub field: String,
-    /// What is wrong with it.
-    pub what: String,
-    /// What to write instead.
-    pub right: String,
-}
-
-impl std::fmt::Display for WrongAmount {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}; {}", self.field, self.what, self.right)
-    }
-}
-
 impl Template {
     /// All amounts of CPU, memory and the like that no API server can read.
-    pub fn wrong_amounts(&self) -> Vec<WrongAmount> {
+    pub fn wrong_amounts(&self) -> Vec<WrongValue> {
         let mut found = Vec::new();
         let Some(spec) = self.0.get("spec").and_then(Value::as_object) else {
             return found;
@@ -47,7 +31,7 @@ impl Template {
 }
 
 /// Looks at the resources of a container, or of the pod.
-fn look(owner: &Map<String, Value>, field: &str, found: &mut Vec<WrongAmount>) {
+fn look(owner: &Map<String, Value>, field: &str, found: &mut Vec<WrongValue>) {
     for part in ["requests", "limits"] {
         let amounts = owner.get("resources").and_then(|r| r.get(part));
         let amounts = amounts.and_then(Value::as_object);
@@ -55,7 +39,7 @@ fn look(owner: &Map<String, Value>, field: &str, found: &mut Vec<WrongAmount>) {
             let Some(what) = wrong(amount) else {
                 continue;
             };
-            found.push(WrongAmount {
+            found.push(WrongValue {
                 field: format!("{field}.resources.{part}.{resource}"),
                 what,
                 right: format!("write for example '{}'", example(resource)),

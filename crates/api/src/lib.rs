@@ -16,6 +16,7 @@ pub mod request;
 pub mod spec;
 pub mod status;
 pub mod template;
+pub mod wrong;
 
 pub use engine::Engine;
 pub use reason::Reason;
@@ -24,6 +25,7 @@ pub use request::{EnsembleRequest, EnsembleRequestSpec, EnsembleRequestStatus, O
 pub use spec::{Ensemble, EnsembleSpec};
 pub use status::EnsembleStatus;
 pub use template::{ClaimSpec, Template};
+pub use wrong::WrongValue;
 
 /// The API group of both kinds.
 pub const GROUP: &str = "ensemble.dev";

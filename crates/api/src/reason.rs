@@ -363,7 +363,7 @@ reasons! {
     ParameterRefused {
         stalls: true,
         "A parameter cannot be applied.",
-        "The engine did not come up with the new value, or did not take it. The old values were put back and nobody else was touched.",
+        "It cannot have such a value, and no engine was told of it; or an engine did not come up with the new value or did not take it, and then the old values were put back and nobody else was touched.",
         "The parameter in `engine.patroni.parameters` is corrected.",
         "Read the message: it names the parameter and the value."
     }

@@ -1,7 +1,7 @@
 //! An Ensemble in a file, as people write it.
 
 use crate::failure::Failure;
-use ensemble_api::{GROUP, Template, VERSION};
+use ensemble_api::{GROUP, Template, VERSION, WrongValue};
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
@@ -85,10 +85,17 @@ fn check(file: &str, ensemble: &Value) -> Result<(), Failure> {
     }
     let template = ensemble["spec"]["template"].as_object().cloned();
     let amounts = Template(template.unwrap_or_default()).wrong_amounts();
-    if let Some(one) = amounts.into_iter().next() {
+    let parameters = wrong_parameters(ensemble);
+    if let Some(one) = amounts.into_iter().chain(parameters).next() {
         return wrong(&one.field, one.what, &one.right);
     }
     Ok(())
+}
+
+fn wrong_parameters(ensemble: &Value) -> impl Iterator<Item = WrongValue> {
+    let parameters = &ensemble["spec"]["engine"]["patroni"]["parameters"];
+    let named = parameters.as_object().into_iter().flatten();
+    named.filter_map(|(name, value)| ensemble_engines::wrong_parameter(name, value.as_str()?))
 }
 
 /// Whether the file speaks of that Ensemble in that namespace.
@@ -161,6 +168,20 @@ mod tests {
         }
         let good = text.replace("lots", "1Gi");
         assert!(pick("orders.yaml", &good).is_ok());
+    }
+
+    #[test]
+    fn a_parameter_that_cannot_be_is_told_with_its_field() {
+        let engine = "engine: {patroni: {parameters: {work_mem: banana}}}";
+        let text = GOOD.replace("replicas: 3", &format!("replicas: 3, {engine}"));
+        let said = error(&text);
+        for part in [
+            "orders.yaml: spec.engine.patroni.parameters.work_mem: 'banana' is no amount of memory",
+            "write a whole number in kB, or with B, kB, MB, GB or TB",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(pick("orders.yaml", &text.replace("banana", "64MB")).is_ok());
     }
 
     #[test]

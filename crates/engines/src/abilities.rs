@@ -1,16 +1,40 @@
 //! What each engine can do and demands. No I/O: the conductor and every test ask it, too.
 
-use ensemble_api::EnsembleSpec;
+use crate::postgres;
+use ensemble_api::{EnsembleSpec, WrongValue};
 use ensemble_planner::abilities::{Abilities, Ordered, Port, Rounds};
+use std::collections::BTreeMap;
 
 /// What the engine of that spec can do.
 pub fn abilities(spec: &EnsembleSpec) -> Abilities {
     let engine = spec.engine.as_ref();
     match engine.and_then(|e| e.patroni.as_ref()) {
-        Some(_) => PATRONI,
+        Some(patroni) => Abilities {
+            impossible: impossible(&patroni.parameters),
+            ..PATRONI
+        },
         // Where somebody else's agent sets labels, nobody can be asked and nothing is handed over.
         None => Abilities::default(),
     }
+}
+
+/// What of these parameters PostgreSQL cannot have, by name.
+fn impossible(parameters: &BTreeMap<String, String>) -> BTreeMap<String, WrongValue> {
+    let wrong = |(name, value): (&String, &String)| {
+        let wrong = wrong_parameter(name, value)?;
+        Some((name.clone(), wrong))
+    };
+    parameters.iter().filter_map(wrong).collect()
+}
+
+/// What is wrong with a value in `engine.patroni.parameters`, if that can be told by looking at it.
+pub fn wrong_parameter(name: &str, value: &str) -> Option<WrongValue> {
+    let wrong = postgres::wrong(name, value)?;
+    Some(WrongValue {
+        field: format!("spec.engine.patroni.parameters.{name}"),
+        what: wrong.what,
+        right: wrong.right,
+    })
 }
 
 /// PostgreSQL under Patroni.
@@ -20,6 +44,7 @@ const PATRONI: Abilities = Abilities {
     can_nudge: true,
     rounds: Some(ROUNDS),
     ordered: &ORDERED,
+    impossible: BTreeMap::new(),
     port: Some(Port {
         name: "postgres",
         number: 5432,

@@ -14,6 +14,7 @@ mod access;
 mod failure;
 #[cfg(feature = "wire")]
 mod patroni;
+mod postgres;
 mod sign;
 #[cfg(feature = "wire")]
 mod target;
@@ -22,7 +23,7 @@ mod tls;
 #[cfg(feature = "wire")]
 mod wire;
 
-pub use abilities::abilities;
+pub use abilities::{abilities, wrong_parameter};
 #[cfg(feature = "wire")]
 pub use access::{Access, AccessError};
 #[cfg(feature = "wire")]

@@ -3,10 +3,11 @@
 //! The planner knows no engine. Whoever makes a snapshot hands these in, from the crate that knows
 //! them all; the planner decides by them.
 
+use ensemble_api::WrongValue;
 use std::collections::BTreeMap;
 
 /// What one kind of engine can do and demands. Without an engine: nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     /// Its members can be asked who they are.
     pub can_answer: bool,
@@ -18,6 +19,8 @@ pub struct Abilities {
     pub rounds: Option<Rounds>,
     /// Parameters of which a replica may not have less than its primary.
     pub ordered: &'static [Ordered],
+    /// Parameters that the spec names, by their names, with values that it cannot have.
+    pub impossible: BTreeMap<String, WrongValue>,
     /// Where it listens, if its container does not say.
     pub port: Option<Port>,
 }

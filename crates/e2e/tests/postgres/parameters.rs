@@ -121,19 +121,29 @@ async fn a_value_that_postgresql_does_not_start_with_is_put_back_and_named() -> 
     .await
 }
 
+/// Patroni drops nonsense and leaves PostgreSQL with its default, so it must never hear of it.
 #[tokio::test]
-async fn what_can_be_reloaded_restarts_nothing() -> Result<()> {
+async fn what_can_be_reloaded_restarts_nothing_and_nonsense_is_named_and_not_told() -> Result<()> {
     with("reload", Shape::ensemble(0), async |_, postgres| {
         let before = starts(postgres).await?;
-        let parameters = json!({"work_mem": "5MB"});
-        postgres
-            .change_spec(json!({"engine": {"patroni": {"parameters": parameters}}}))
-            .await?;
+        let set = async |value: &str| {
+            let parameters = json!({"work_mem": value});
+            let engine = json!({"patroni": {"parameters": parameters}});
+            postgres.change_spec(json!({"engine": engine})).await
+        };
+        set("5MB").await?;
         until_settled(postgres).await?;
-        for member in before.keys() {
-            let shown = postgres.sql(member, "SHOW work_mem").await?;
-            ensure!(shown == "5MB", "{member} has {shown}");
-        }
+        everybody_shows(postgres, "work_mem", "5MB").await?;
+
+        set("banana").await?;
+        let status = until_waits_for(postgres, &["ParameterRefused"]).await?;
+        let told = status["plan"]["steps"].to_string();
+        ensure!(told.contains("parameters.work_mem: 'banana'"), "{told}");
+        everybody_shows(postgres, "work_mem", "5MB").await?;
+
+        set("6MB").await?;
+        until_settled(postgres).await?;
+        everybody_shows(postgres, "work_mem", "6MB").await?;
         ensure!(
             starts(postgres).await? == before,
             "PostgreSQL was restarted"

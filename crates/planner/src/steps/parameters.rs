@@ -16,8 +16,11 @@ type Values = BTreeMap<String, String>;
 pub fn run(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     let engine = snap.ensemble.spec.engine.as_ref();
-    let wanted = engine.and_then(|e| e.parameters());
-    let (Some(wanted), Some(leader)) = (wanted, snap.roles().leader_says()) else {
+    let Some(wanted) = engine.and_then(|e| e.parameters()) else {
+        return;
+    };
+    let wanted = &possible(draft, wanted);
+    let Some(leader) = snap.roles().leader_says() else {
         return;
     };
     let Some(kept) = leader.parameters.clone() else {
@@ -41,6 +44,22 @@ pub fn run(draft: &mut Draft<'_>) {
         }
         _ => begin(draft, wanted, &kept),
     }
+}
+
+/// What is wanted and can be had. What cannot is told to people and to nobody else; it holds up none
+/// of the others.
+fn possible(draft: &mut Draft<'_>, wanted: &Values) -> Values {
+    let snap = draft.snap;
+    let impossible = &snap.abilities.impossible;
+    for (name, wrong) in impossible {
+        let mut blocker = blocker(snap, Reason::ParameterRefused, wrong.to_string());
+        blocker.observed = "no engine was told of it".into();
+        let cause = format!("{name} was set");
+        draft.block(Action::Configure, None, &cause, blocker);
+    }
+    let had = |(name, _): &(&String, &String)| !impossible.contains_key(*name);
+    let wanted = wanted.iter().filter(had);
+    wanted.map(|(n, v)| (n.clone(), v.clone())).collect()
 }
 
 fn is_wanted(to: &Values, wanted: &Values) -> bool {

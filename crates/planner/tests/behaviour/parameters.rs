@@ -166,7 +166,7 @@ fn a_change_is_applied_once_nobody_waits_and_everybody_had_time_to_notice() {
 #[test]
 fn a_value_that_a_member_does_not_come_up_with_is_put_back_and_not_tried_again() {
     let mut world = World::led(3, 0);
-    world.parameter("shared_buffers", "64MB", "banana");
+    world.parameter("shared_buffers", "64MB", "7000GB");
     world.failure(Kind::Pod, "orders-2", Reason::EngineFailing);
     assert_eq!(
         state(world.store_status()),
@@ -233,6 +233,36 @@ fn who_waits_for_a_restart_of_which_nothing_is_written_down_is_named_and_left_al
     assert_eq!(reasons(&plan), ["RestartPending orders-1"]);
     world.but(1, |s| s.pending_restart = false);
     assert_eq!(world.plan().report.state, ensemble_api::State::Ready);
+}
+
+#[test]
+fn a_value_that_cannot_be_is_named_by_its_field_and_holds_up_no_other() {
+    let mut world = World::led(3, 0);
+    wants(
+        &mut world,
+        json!({"work_mem": "banana", "autovacuum": "off"}),
+    );
+    world.store_status();
+    assert_eq!(told(&world), ["autovacuum=off"]);
+    let plan = world.plan();
+    let mut blockers = plan.report.steps.iter().filter_map(|s| s.blocker.as_ref());
+    let refused = blockers.find(|b| b.reason == Reason::ParameterRefused);
+    let refused = refused.unwrap();
+    let field = "spec.engine.patroni.parameters.work_mem: 'banana' is no amount of memory";
+    assert!(refused.message.starts_with(field), "{}", refused.message);
+    wants(&mut world, json!({"work_mem": "64MB", "autovacuum": "off"}));
+    assert!(!reasons(&world.plan()).contains(&"ParameterRefused".to_owned()));
+}
+
+#[test]
+fn a_value_that_cannot_be_is_named_while_nobody_leads() {
+    let mut world = World::led(3, 0);
+    wants(&mut world, json!({"work_mem": "banana"}));
+    for ordinal in 0..3 {
+        world.silent(ordinal, WhyUnknown::Starting);
+    }
+    let said = reasons(&world.plan());
+    assert!(said.contains(&"ParameterRefused".to_owned()), "{said:?}");
 }
 
 #[test]
