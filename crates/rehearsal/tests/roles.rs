@@ -65,17 +65,3 @@ fn a_day_that_parts_from_another_ends_as_if_it_had_been_played_from_the_start() 
         in_short(&run(scenario, &[], false).unwrap())
     );
 }
-
-/// Plays one script with the faults in `ENSEMBLE_FAULTS` and prints what happened.
-#[test]
-#[ignore = "for people: ENSEMBLE_SCENARIO=roles-image-0 ENSEMBLE_FAULTS=RolesLie@40"]
-fn one_schedule_by_hand() {
-    let name = std::env::var("ENSEMBLE_SCENARIO").unwrap_or_default();
-    let faults = std::env::var("ENSEMBLE_FAULTS").unwrap_or_default();
-    let faults: Vec<_> = faults.split(',').filter_map(|f| f.parse().ok()).collect();
-    let scenario = roles::ALL.iter().find(|s| s.name == name).unwrap();
-    match run(scenario, &faults, true) {
-        Ok(run) => println!("{}", run.trace.join("\n")),
-        Err(v) => println!("{}\n{}: {}", v.trace.join("\n"), v.rule, v.seen),
-    }
-}
