@@ -31,10 +31,12 @@ build: ## build the `ensemble` binary, optimised, in target/release
 # In CI `make sweep` comes next, which tries all faults that this tries a part of.
 SWEPT := $(if $(CI),-- --skip no_single_fault)
 
+# Tests are chosen by their targets and not by their packages, here and in make/testbed.mk: of one package
+# cargo would build the dependencies anew, with the features that this package alone asks for.
 .PHONY: test
 test: ## all tests that need Rust alone: no root, no cluster, no network
 	$(CARGO) test --workspace $(LOCKED) --no-fail-fast $(SWEPT)
-	$(CARGO) test $(LOCKED) --no-fail-fast -p ensemble-planner -p ensemble-rehearsal \
+	$(CARGO) test --workspace $(LOCKED) --no-fail-fast \
 		--features ensemble-planner/mutants,ensemble-rehearsal/mutants --test mutants
 
 # `make test` has a part of it.

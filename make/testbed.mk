@@ -5,6 +5,8 @@ TARGET_DIR ?= $(or $(CARGO_TARGET_DIR),target)
 TESTBED ?= $(TARGET_DIR)/debug/testbed
 IMAGE_ARCHIVE ?= $(TARGET_DIR)/ensemble-image.tar
 WRITER_ARCHIVE ?= $(TARGET_DIR)/writer-image.tar
+# Tests that need a cluster are behind features.
+CLUSTER_TESTS := --features ensemble-testbed/cluster-tests,ensemble-apitests/api,ensemble-e2e/e2e
 
 .PHONY: testbed testbed-build testbed-up testbed-down testbed-status image image-writer test-api e2e bench-upgrade bench-memory
 
@@ -37,9 +39,10 @@ image-writer: testbed
 test-api: testbed
 	$(TESTBED) build --profile control-plane --version current
 	$(TESTBED) build --profile control-plane --version oldest
-	$(CARGO) test $(LOCKED) --package ensemble-testbed --features cluster-tests -- --test-threads=2
-	$(CARGO) test $(LOCKED) --package ensemble-apitests --features api -- --test-threads=4
-	ENSEMBLE_KUBERNETES=oldest $(CARGO) test $(LOCKED) --package ensemble-apitests --features api -- --test-threads=4
+	$(CARGO) test --workspace $(LOCKED) $(CLUSTER_TESTS) --test control_plane -- --test-threads=2
+	$(CARGO) test --workspace $(LOCKED) $(CLUSTER_TESTS) --test api -- --test-threads=4
+	ENSEMBLE_KUBERNETES=oldest \
+		$(CARGO) test --workspace $(LOCKED) $(CLUSTER_TESTS) --test api -- --test-threads=4
 
 # The binary as it is shipped, measured from outside. Takes minutes: 5,000 pods are created.
 bench-memory: testbed ## memory of the controller with 500 ensembles and 5,000 pods
@@ -54,7 +57,7 @@ OPS ?= 3000
 .PHONY: fidelity
 fidelity: testbed ## compare simkube with a real API server over OPS random calls
 	$(TESTBED) build --profile control-plane --version current
-	ENSEMBLE_FIDELITY_OPS=$(OPS) $(CARGO) test $(LOCKED) --package ensemble-apitests --features api \
+	ENSEMBLE_FIDELITY_OPS=$(OPS) $(CARGO) test --workspace $(LOCKED) $(CLUSTER_TESTS) \
 		--test api fidelity -- --nocapture --test-threads=1
 
 # The testbed is taken down however the tests end; their verdict is the target's.
@@ -64,7 +67,8 @@ e2e: image image-writer
 	$(TESTBED) push $(IMAGE_ARCHIVE); \
 	$(TESTBED) push $(WRITER_ARCHIVE); \
 	ENSEMBLE_BIN=$(abspath $(TARGET_DIR))/release/ensemble \
-		$(CARGO) test $(LOCKED) --package ensemble-e2e --features e2e --no-fail-fast
+		$(CARGO) test --workspace $(LOCKED) --no-fail-fast $(CLUSTER_TESTS) \
+		--test members --test postgres --test testbed --test testbed_faults
 
 # What real kubelets say about pods, for crates/simkube/tests/traces.rs.
 .PHONY: traces
