@@ -2,13 +2,16 @@
 //!
 //! Of a value that PostgreSQL could not read, or that is out of range, Patroni says a line in its log,
 //! leaves it out or cuts it, and goes on: everybody would take the change as done. So it is looked at
-//! before anybody is told. What is not in the table (texts, extensions, newer versions) is let through.
+//! before anybody is told. A name that PostgreSQL does not know it leaves out just as quietly, so one that
+//! is nearly another's is taken for a slip. What is like nothing in the table (extensions, newer
+//! versions) is let through.
 
 mod number;
 
 use number::{Number, Unit};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use strsim::osa_distance;
 
 static PARAMETERS: LazyLock<BTreeMap<&str, Kind>> = LazyLock::new(|| {
     let text = include_str!("postgres/parameters.txt");
@@ -21,6 +24,8 @@ enum Kind {
     Bool,
     Number(Number),
     OneOf(Vec<&'static str>),
+    /// Nothing can be told by looking at it.
+    Text,
     /// Patroni sets it from elsewhere.
     Kept,
 }
@@ -31,11 +36,15 @@ pub(crate) struct Wrong {
     pub(crate) right: String,
 }
 
-/// What is wrong with that value of that parameter, if that can be told by looking at it.
+/// What is wrong with that value of that parameter, or with its name, if that can be told by looking at it.
 pub(crate) fn wrong(name: &str, value: &str) -> Option<Wrong> {
-    let kind = PARAMETERS.get(name.to_lowercase().as_str())?;
+    let name = name.to_lowercase();
+    let Some(kind) = PARAMETERS.get(name.as_str()) else {
+        return misspelt(&name);
+    };
     let word = value.trim().to_lowercase();
     match kind {
+        Kind::Text => None,
         Kind::Bool if is_switch(&word) => None,
         Kind::Bool => Some(Wrong {
             what: format!("'{value}' is neither on nor off"),
@@ -61,6 +70,21 @@ pub(crate) fn wrong(name: &str, value: &str) -> Option<Wrong> {
     }
 }
 
+/// A name that is nearly another's. In a short name, a letter more or less makes another word.
+fn misspelt(name: &str) -> Option<Wrong> {
+    let slips = (name.len() / 6).min(2);
+    let near = PARAMETERS
+        .keys()
+        .map(|known| (osa_distance(name, known), known));
+    let (_, meant) = near.filter(|(slip, _)| *slip <= slips).min()?;
+    Some(Wrong {
+        what: "PostgreSQL has no such parameter, and Patroni would leave it out".into(),
+        right: format!(
+            "write {meant}; one that only a newer PostgreSQL has goes into Patroni's own configuration"
+        ),
+    })
+}
+
 /// PostgreSQL would take a part of these words as well; Patroni does not.
 fn is_switch(word: &str) -> bool {
     matches!(
@@ -76,6 +100,7 @@ fn row(line: &'static str) -> Option<(&'static str, Kind)> {
     let kind = match kind {
         "bool" => Kind::Bool,
         "kept" => Kind::Kept,
+        "text" => Kind::Text,
         "enum" => Kind::OneOf(rest.split(',').collect()),
         "integer" | "real" => {
             let mut words = rest.split(' ');
@@ -136,6 +161,8 @@ mod tests {
             ("log_line_prefix", "anything at all"),
             ("pg_stat_statements.max", "banana"),
             ("of_a_version_to_come", "banana"),
+            ("TimeZone", "UTC"),
+            ("ssk", "on"),
         ] {
             assert_eq!(told(name, value), "right", "{name}={value}");
         }
@@ -186,6 +213,26 @@ mod tests {
             ),
         ] {
             assert_eq!(told(name, value), words);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_a_parameter_is_told_with_the_one_that_was_meant() {
+        for (name, meant) in [
+            ("max_conections", "max_connections"),
+            ("Max_Connection", "max_connections"),
+            ("work-mem", "work_mem"),
+            ("wrok_mem", "work_mem"),
+            ("shared_bufers", "shared_buffers"),
+            ("effective_cachesize", "effective_cache_size"),
+            ("log_min_duration_statment", "log_min_duration_statement"),
+            ("archive_comand", "archive_command"),
+        ] {
+            let words = format!(
+                "PostgreSQL has no such parameter, and Patroni would leave it out; write {meant}; \
+                 one that only a newer PostgreSQL has goes into Patroni's own configuration"
+            );
+            assert_eq!(told(name, "1"), words, "{name}");
         }
     }
 
