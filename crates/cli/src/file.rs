@@ -172,16 +172,29 @@ mod tests {
 
     #[test]
     fn a_parameter_that_cannot_be_is_told_with_its_field() {
-        let engine = "engine: {patroni: {parameters: {work_mem: banana}}}";
-        let text = GOOD.replace("replicas: 3", &format!("replicas: 3, {engine}"));
-        let said = error(&text);
-        for part in [
-            "orders.yaml: spec.engine.patroni.parameters.work_mem: 'banana' is no amount of memory",
-            "write a whole number in kB, or with B, kB, MB, GB or TB",
+        let with = |parameter: &str| {
+            let engine = format!("engine: {{patroni: {{parameters: {{{parameter}}}}}}}");
+            GOOD.replace("replicas: 3", &format!("replicas: 3, {engine}"))
+        };
+        for (parameter, what, right) in [
+            (
+                "work_mem: banana",
+                "work_mem: 'banana' is no amount of memory",
+                "write a whole number in kB, or with B, kB, MB, GB or TB",
+            ),
+            (
+                "max_conections: '200'",
+                "max_conections: PostgreSQL has no such parameter",
+                "write max_connections",
+            ),
         ] {
-            assert!(said.contains(part), "{said}");
+            let said = error(&with(parameter));
+            let what = format!("orders.yaml: spec.engine.patroni.parameters.{what}");
+            assert!(said.contains(&what) && said.contains(right), "{said}");
         }
-        assert!(pick("orders.yaml", &text.replace("banana", "64MB")).is_ok());
+        for parameter in ["work_mem: 64MB", "max_connections: '200'"] {
+            assert!(pick("orders.yaml", &with(parameter)).is_ok(), "{parameter}");
+        }
     }
 
     #[test]

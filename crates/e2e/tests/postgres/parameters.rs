@@ -1,6 +1,6 @@
 //! `engine.patroni.parameters`: applied in the order that the change demands, or undone.
 
-use crate::{replicas, until_settled, until_waits_for, with};
+use crate::{replicas, until_settled, until_waits_for, why, with};
 use anyhow::{Context, Result, ensure};
 use ensemble_e2e::postgres::{LIMIT, Postgres, Shape};
 use serde_json::json;
@@ -124,24 +124,26 @@ async fn a_value_that_postgresql_does_not_start_with_is_put_back_and_named() -> 
 /// Patroni drops nonsense and leaves PostgreSQL with its default, so it must never hear of it.
 #[tokio::test]
 async fn what_can_be_reloaded_restarts_nothing_and_nonsense_is_named_and_not_told() -> Result<()> {
-    with("reload", Shape::ensemble(0), async |_, postgres| {
+    with("reload", Shape::ensemble(0), async |cluster, postgres| {
         let before = starts(postgres).await?;
-        let set = async |value: &str| {
-            let parameters = json!({"work_mem": value});
+        let set = async |parameters: serde_json::Value| {
             let engine = json!({"patroni": {"parameters": parameters}});
             postgres.change_spec(json!({"engine": engine})).await
         };
-        set("5MB").await?;
+        set(json!({"work_mem": "5MB"})).await?;
         until_settled(postgres).await?;
         everybody_shows(postgres, "work_mem", "5MB").await?;
 
-        set("banana").await?;
+        set(json!({"work_mem": "banana", "max_conections": "200"})).await?;
         let status = until_waits_for(postgres, &["ParameterRefused"]).await?;
         let told = status["plan"]["steps"].to_string();
         ensure!(told.contains("parameters.work_mem: 'banana'"), "{told}");
+        ensure!(told.contains("write max_connections"), "{told}");
+        let said = why(cluster, postgres)?;
+        ensure!(said.out.contains("ParameterRefused"), "{said:?}");
         everybody_shows(postgres, "work_mem", "5MB").await?;
 
-        set("6MB").await?;
+        set(json!({"work_mem": "6MB", "max_conections": null})).await?;
         until_settled(postgres).await?;
         everybody_shows(postgres, "work_mem", "6MB").await?;
         ensure!(
