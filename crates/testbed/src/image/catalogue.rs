@@ -24,9 +24,9 @@ const POSTGRES: Packages = Packages {
     prepare: "groupadd -g 999 postgres && useradd -u 999 -g 999 -d /tmp postgres \
         && mkdir -p /etc/postgresql-common \
         && echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf",
-    // The just-in-time compiler is more than half of it, and never used here. Python's own compiling is:
-    // Patroni runs Python twice for each start of PostgreSQL, from a file system that it cannot write
-    // to. Compiled by content, because a layer keeps no times to compare.
+    // The just-in-time compiler is more than half of it, and never used here. Python is compiled ahead:
+    // Patroni runs it twice for each start of PostgreSQL, from a file system that cannot be written to.
+    // A layer keeps no times, so compiled files are not to be compared with their sources by them.
     finish: "rm -rf /usr/lib/*/libLLVM* /usr/lib/*/libz3* /usr/lib/postgresql/15/lib/bitcode \
         /usr/lib/postgresql/15/lib/llvmjit*; find / -xdev -name __pycache__ -prune -exec rm -rf {} + \
         && python3 -m compileall -q -x '/(kubernetes|test|lib2to3)/' \
