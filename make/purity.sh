@@ -37,6 +37,18 @@ for crate in "${pure_crates[@]}"; do
     "$cargo" check --quiet "${locked[@]}" -p "ensemble-$crate"
 done
 
+# One place counts members and names what is theirs: everybody else asks the roster.
+counting='spec\.replicas\b|\.replicas\(\)|0\.\.[a-z_.]*replicas|names::(pod|claim|ordinal_of)\b'
+for crate in planner conductor controller engines; do
+    found=$(grep -rnE "$counting" "crates/$crate/src" --include='*.rs' \
+        | grep -vE '^crates/planner/src/roster\.rs:' || true)
+    if [[ -n $found ]]; then
+        echo "purity: counts or names members outside of the roster:" >&2
+        echo "$found" >&2
+        failed=1
+    fi
+done
+
 # A crate that breaks the rules, linted under the list of each pure crate, must be refused.
 probe=$(mktemp -d)
 trap 'rm -rf "$probe"' EXIT

@@ -19,17 +19,6 @@ pub fn replicas(ensemble: &str) -> String {
     format!("{ensemble}-replicas")
 }
 
-/// The pod of a member: `orders-0`.
-pub fn pod(ensemble: &str, ordinal: u32) -> String {
-    // Asked for all the time: simply put together.
-    [ensemble, "-", &ordinal.to_string()].concat()
-}
-
-/// A claim of a member: `data-orders-0`.
-pub fn claim(claim: &str, ensemble: &str, ordinal: u32) -> String {
-    [claim, "-", ensemble, "-", &ordinal.to_string()].concat()
-}
-
 /// The headless Service if the user names none: `orders-members`.
 pub fn default_service(ensemble: &str) -> String {
     format!("{ensemble}-members")
@@ -38,15 +27,6 @@ pub fn default_service(ensemble: &str) -> String {
 /// The disruption budget: `orders-members`.
 pub fn budget(ensemble: &str) -> String {
     format!("{ensemble}-members")
-}
-
-/// The ordinal in a pod name of this ensemble, if it is one.
-pub fn ordinal_of(ensemble: &str, pod: &str) -> Option<u32> {
-    let digits = pod.strip_prefix(ensemble)?.strip_prefix('-')?;
-    if digits.len() > 1 && digits.starts_with('0') || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse().ok()
 }
 
 /// A set of ordinals, written compactly: `0-2,5`.
@@ -96,22 +76,6 @@ impl fmt::Display for Ordinals {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pod_name_gives_back_its_ordinal_and_nothing_else_does() {
-        assert_eq!(ordinal_of("orders", "orders-0"), Some(0));
-        assert_eq!(ordinal_of("orders", "orders-12"), Some(12));
-        for other in [
-            "orders-",
-            "orders-01",
-            "orders-x",
-            "orders-1-2",
-            "order-1",
-            "orders-+1",
-        ] {
-            assert_eq!(ordinal_of("orders", other), None, "{other}");
-        }
-    }
 
     #[test]
     fn ordinals_are_written_as_ranges_and_read_back() {

@@ -87,7 +87,7 @@ pub struct Switch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approve {
-    /// The revision whose rollout is approved, as in `status.revision`; another one needs another
+    /// The revision whose rollout is approved, as in `status.groups[].revision`; another one needs another
     /// approval.
     #[schemars(length(min = 1, max = 63))]
     pub revision: String,

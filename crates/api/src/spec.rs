@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
         json_path = ".status.plan.tolerance",
         priority = 1
     ),
-    printcolumn(name = "Revision", type_ = "string", json_path = ".status.revision", priority = 1),
+    printcolumn(name = "Revision", type_ = "string", json_path = ".status.summary.revision", priority = 1),
     printcolumn(name = "Plan", type_ = "string", json_path = ".status.plan.id", priority = 1),
     validation = Rule::new("size(self.metadata.name) <= 52").message(
         "metadata.name: at most 52 characters, since members add an ordinal to it and a host name ends at 63; choose a shorter name"

@@ -28,13 +28,11 @@ pub struct EnsembleStatus {
     /// Selects the pods of all members.
     #[serde(default)]
     pub selector: String,
-    /// The newest revision, by the name of its ControllerRevision.
-    #[serde(default)]
-    pub revision: String,
-    /// The revision that last reached all members; what fails is repaired at it while a newer one
-    /// may not be used yet.
-    #[serde(default)]
-    pub current_revision: String,
+    /// The groups of members, in the order of the spec. An ensemble that declares none has one, named
+    /// `members`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub groups: Vec<GroupStatus>,
     /// Which leadership wrote this status. One of a lower epoch that sees it stands down.
     #[serde(default)]
     pub epoch: i64,
@@ -77,6 +75,30 @@ pub struct EnsembleStatus {
     pub plan: Report,
 }
 
+/// One group of members.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupStatus {
+    /// Its name.
+    pub name: String,
+    /// How many pods of its members exist.
+    #[serde(default)]
+    pub replicas: u32,
+    /// How many of its members have been Ready for long enough.
+    #[serde(default)]
+    pub ready_replicas: u32,
+    /// How many of its members run the newest revision.
+    #[serde(default)]
+    pub updated_replicas: u32,
+    /// The newest revision, by the name of its ControllerRevision.
+    #[serde(default)]
+    pub revision: String,
+    /// The revision that last reached all its members; what fails is repaired at it while a newer one
+    /// may not be used yet.
+    #[serde(default)]
+    pub current_revision: String,
+}
+
 /// The columns of `kubectl get`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -90,6 +112,9 @@ pub struct Summary {
     /// `1/3`: members at the newest revision.
     #[serde(default)]
     pub updated: String,
+    /// The newest revision; of several groups, all of them, with commas.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
     /// `4/6`: steps done of the plan; `-` if there is nothing to do.
     #[serde(default)]
     pub step: String,
@@ -282,6 +307,21 @@ pub struct MemberStatus {
 }
 
 impl EnsembleStatus {
+    /// The group of that name.
+    pub fn group(&self, name: &str) -> Option<&GroupStatus> {
+        self.groups.iter().find(|g| g.name == name)
+    }
+
+    /// The newest revision of the first group; empty before the first status.
+    pub fn revision(&self) -> &str {
+        self.groups.first().map_or("", |g| &g.revision)
+    }
+
+    /// The revision that last reached all members of the first group; empty before one has.
+    pub fn current_revision(&self) -> &str {
+        self.groups.first().map_or("", |g| &g.current_revision)
+    }
+
     /// The condition of that type.
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         self.conditions.iter().find(|c| c.type_ == type_)

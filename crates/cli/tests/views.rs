@@ -65,8 +65,8 @@ fn orders(plan: Value) -> Value {
     object["metadata"]["creationTimestamp"] = json!("2026-02-01T12:00:00Z");
     object["status"] = json!({
         "observedGeneration": 3,
-        "revision": "orders-6f1c9b2d4e", "currentRevision": "orders-0a44be9d51",
-        "summary": {"ready": "3/3", "updated": "0/3", "step": "4 left", "waiting": "ImageMissing"},
+        "groups": [{"name": "members", "revision": "orders-6f1c9b2d4e", "currentRevision": "orders-0a44be9d51"}],
+        "summary": {"ready": "3/3", "updated": "0/3", "revision": "orders-6f1c9b2d4e", "step": "4 left", "waiting": "ImageMissing"},
         "members": [
             {"name": "orders-0", "presence": "Serving", "node": "node-1", "updated": false},
             {"name": "orders-1", "presence": "Serving", "node": "node-2", "updated": false},

@@ -10,6 +10,7 @@ use ensemble_api::{EnsembleSpec, Reason};
 use ensemble_planner::engine::{self, Reply, Sighting};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::plan::{EngineWrite, Watch};
+use ensemble_planner::roster::Roster;
 use ensemble_planner::view::PodView;
 use ensemble_planner::{Snapshot, SwitchWarrant, Warrant};
 use serde_json::Value;
@@ -165,8 +166,9 @@ pub(crate) fn to_be_asked(snap: &Snapshot) -> Vec<&PodView> {
     if !snap.abilities.can_answer {
         return Vec::new();
     }
-    let ordinals = snap.pod_ordinals();
-    let pods = ordinals.filter_map(|o| snap.our_pod(o));
+    let roster = Roster::of(&snap.ensemble);
+    let pods = snap.pods.values();
+    let pods = pods.filter(|p| roster.of_pod(p).is_some());
     pods.filter(|p| !p.ip.is_empty() && !p.node.is_empty())
         .collect()
 }

@@ -57,7 +57,7 @@ pub fn between(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
             action: "Reconcile".into(),
             note: format!(
                 "{} members serve at revision {}",
-                new.summary.ready, new.revision
+                new.summary.ready, new.summary.revision
             ),
             member: None,
         });

@@ -2,11 +2,11 @@
 
 use crate::claims::{self, ClaimGroup};
 use crate::engine::{Lead, Roles};
-use crate::ledger::LedgerState;
+use crate::ledger::Ledgers;
 use crate::presence::{self, Presence};
-use crate::snapshot::{Snapshot, Whose};
+use crate::roster::{MemberId, Roster, Whose};
+use crate::snapshot::Snapshot;
 use crate::view::PodView;
-use ensemble_api::names;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -15,10 +15,11 @@ use std::ops::Deref;
 #[derive(Debug)]
 pub struct Cast<'s> {
     snap: &'s Snapshot,
-    ledger: LedgerState,
-    seats: BTreeMap<u32, Seat<'s>>,
-    /// By ordinal, for those that are asked for, once somebody wants to know.
-    groups: Vec<OnceCell<ClaimGroup>>,
+    roster: Roster,
+    ledger: Ledgers,
+    seats: BTreeMap<MemberId, Seat<'s>>,
+    /// For those that are asked for, once somebody wants to know.
+    groups: BTreeMap<MemberId, OnceCell<ClaimGroup>>,
     roles: Roles,
 }
 
@@ -42,23 +43,40 @@ impl Deref for Cast<'_> {
 impl<'s> Cast<'s> {
     /// Looks everybody up.
     pub fn of(snap: &'s Snapshot) -> Self {
-        let seats = snap.pods.iter().filter_map(|(name, pod)| {
-            let ordinal = names::ordinal_of(snap.name(), name)?;
-            Some((ordinal, seat(snap, pod, ordinal)))
+        let roster = Roster::of(&snap.ensemble);
+        let seats = snap.pods.values().filter_map(|pod| {
+            let (member, whose) = roster.seated(pod)?;
+            Some((member, seat(snap, pod, whose)))
         });
-        let seats: BTreeMap<u32, Seat<'s>> = seats.collect();
+        let seats: BTreeMap<MemberId, Seat<'s>> = seats.collect();
         let ours = seats.iter().filter(|(_, s)| s.whose != Whose::Foreign);
-        let ledger = LedgerState::put_right(snap, ours.map(|(ordinal, _)| *ordinal));
-        let groups = (0..snap.replicas()).map(|_| OnceCell::new());
+        let ledger = Ledgers::put_right(snap, &roster, ours.map(|(member, _)| *member));
+        let groups = roster.wanted().map(|m| (m, OnceCell::new()));
         let mut cast = Self {
             snap,
             groups: groups.collect(),
+            roster,
             ledger,
             seats,
             roles: Roles::equals(),
         };
         cast.roles = Roles::of(&cast);
         cast
+    }
+
+    /// Who is to be.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// The name of a member, and of its pod.
+    pub fn name_of(&self, member: MemberId) -> String {
+        self.roster.name(member)
+    }
+
+    /// Members that are asked for, in order.
+    pub fn wanted(&self) -> impl DoubleEndedIterator<Item = MemberId> {
+        self.roster.wanted()
     }
 
     /// What is known of roles.
@@ -71,70 +89,90 @@ impl<'s> Cast<'s> {
         &self.roles.lead
     }
 
+    /// Whether a member is as good as its leader would need it to be; else why not.
+    pub fn in_sync(&self, member: MemberId) -> Result<(), String> {
+        self.roles.in_sync(&self.roster, member)
+    }
+
     /// Whether a member is Ready for long enough and, where there are roles, in sync.
-    pub fn fit(&self, ordinal: u32) -> bool {
-        self.available(ordinal) && self.roles.in_sync(self.name(), ordinal).is_ok()
+    pub fn fit(&self, member: MemberId) -> bool {
+        self.available(member) && self.in_sync(member).is_ok()
     }
 
     /// How the claims of that member stand, by a ledger that may have moved on from ours.
-    pub fn group(&self, ledger: &LedgerState, ordinal: u32) -> ClaimGroup {
-        let same = ledger.incarnation(ordinal) == self.ledger.incarnation(ordinal)
-            && ledger.born.contains(&ordinal) == self.ledger.born.contains(&ordinal);
-        let known = self.groups.get(ordinal as usize).filter(|_| same);
-        let by = |ledger: &LedgerState| claims::group(self, ledger, ordinal);
+    pub fn group(&self, ledger: &Ledgers, member: MemberId) -> ClaimGroup {
+        let same = ledger.incarnation(member) == self.ledger.incarnation(member)
+            && ledger.is_born(member) == self.ledger.is_born(member);
+        let known = self.groups.get(&member).filter(|_| same);
+        let by = |ledger: &Ledgers| claims::group(self, ledger, member);
         known.map_or_else(
             || by(ledger),
             |known| known.get_or_init(|| by(&self.ledger)).clone(),
         )
     }
 
-    fn ours(&self, ordinal: u32) -> Option<&Seat<'s>> {
-        let seat = self.seats.get(&ordinal);
+    fn ours(&self, member: MemberId) -> Option<&Seat<'s>> {
+        let seat = self.seats.get(&member);
         seat.filter(|s| s.whose != Whose::Foreign)
     }
 
     /// Whose the pod under that member's name is, if there is one.
-    pub fn whose(&self, ordinal: u32) -> Option<Whose> {
-        self.seats.get(&ordinal).map(|s| s.whose)
+    pub fn whose(&self, member: MemberId) -> Option<Whose> {
+        self.seats.get(&member).map(|s| s.whose)
     }
 
-    /// The pod of that ordinal if it is ours.
-    pub fn our_pod(&self, ordinal: u32) -> Option<&'s PodView> {
-        self.ours(ordinal).map(|s| s.pod)
+    /// Whether anybody's pod lost its owner.
+    pub fn any_orphan(&self) -> bool {
+        self.seats.values().any(|s| s.whose == Whose::Orphan)
     }
 
-    /// Which life of an ordinal its pod belongs to, if its labels still say so.
-    pub fn life(&self, ordinal: u32) -> Option<u32> {
-        self.our_pod(ordinal)?.meta.incarnation
+    /// A member's pod, if it is ours.
+    pub fn our_pod(&self, member: MemberId) -> Option<&'s PodView> {
+        self.ours(member).map(|s| s.pod)
     }
 
-    /// Ordinals of all pods that are ours, in order.
-    pub fn pod_ordinals(&self) -> impl Iterator<Item = u32> {
+    /// Which life of a member its pod belongs to, if its labels still say so.
+    pub fn life(&self, member: MemberId) -> Option<u32> {
+        self.our_pod(member)?.meta.incarnation
+    }
+
+    /// Members that have a pod of ours, in order.
+    pub fn members(&self) -> impl DoubleEndedIterator<Item = MemberId> {
         let ours = self.seats.iter().filter(|(_, s)| s.whose != Whose::Foreign);
-        ours.map(|(ordinal, _)| *ordinal)
+        ours.map(|(member, _)| *member)
+    }
+
+    /// Members that have a pod of ours and are no longer asked for, in order.
+    pub fn surplus(&self) -> impl DoubleEndedIterator<Item = MemberId> {
+        self.members().filter(|m| !self.roster.wants(*m))
+    }
+
+    /// Members that have a claim of ours, of any incarnation; one with two stands here twice.
+    pub fn claimants(&self) -> impl Iterator<Item = MemberId> {
+        self.claims.values().filter_map(|c| self.roster.of_claim(c))
     }
 
     /// What is known of a member's pod.
-    pub fn presence(&self, ordinal: u32) -> Presence {
-        self.ours(ordinal).map_or(Presence::Absent, |s| s.presence)
+    pub fn presence(&self, member: MemberId) -> Presence {
+        self.ours(member).map_or(Presence::Absent, |s| s.presence)
     }
 
-    /// Whether a member has been Ready for `minReadySeconds`.
-    pub fn available(&self, ordinal: u32) -> bool {
-        self.ours(ordinal).is_some_and(|s| s.available)
+    /// Whether a member has been Ready for `minReadySeconds` and nothing of it is being changed.
+    pub fn available(&self, member: MemberId) -> bool {
+        self.ours(member).is_some_and(|s| s.available)
     }
 
     /// The ledger as stored, put right by what exists.
-    pub fn ledger(&self) -> &LedgerState {
+    pub fn ledger(&self) -> &Ledgers {
         &self.ledger
     }
 }
 
-fn seat<'s>(snap: &Snapshot, pod: &'s PodView, ordinal: u32) -> Seat<'s> {
+fn seat<'s>(snap: &Snapshot, pod: &'s PodView, whose: Whose) -> Seat<'s> {
     let presence = presence::of_pod(snap, pod);
     Seat {
         pod,
-        whose: snap.whose_pod(pod, ordinal),
+        whose,
         presence,
         available: presence == Presence::Serving && snap.is_settled(pod) && !pod.is_changing(),
     }

@@ -1,9 +1,10 @@
 //! The claims of a member are one unit: complete, or not to be used.
 
-use crate::ledger::LedgerState;
-use crate::snapshot::Snapshot;
+use crate::cast::Cast;
+use crate::ledger::Ledgers;
+use crate::roster::MemberId;
 use crate::view::ClaimView;
-use ensemble_api::{labels, names};
+use ensemble_api::labels;
 use std::collections::BTreeMap;
 
 /// How the claims of one member stand.
@@ -48,23 +49,23 @@ pub enum ClaimGroup {
 }
 
 /// How the claims of that member stand.
-pub fn group(snap: &Snapshot, ledger: &LedgerState, ordinal: u32) -> ClaimGroup {
-    let life = ledger.incarnation(ordinal);
+pub fn group(snap: &Cast<'_>, ledger: &Ledgers, who: MemberId) -> ClaimGroup {
+    let life = ledger.incarnation(who);
     let mut missing = Vec::new();
     for claim in &snap.ensemble.spec.claims {
-        let name = names::claim(&claim.name, snap.name(), ordinal);
+        let name = snap.roster().claim(&claim.name, who);
         let Some(found) = snap.claims.get(&name) else {
             missing.push(claim.name.clone());
             continue;
         };
         let same_life = found.meta.incarnation == Some(life);
-        if !snap.owns_claim(found, ordinal, &claim.name) || !same_life {
+        if !snap.roster().owns_claim(found, who, &claim.name) || !same_life {
             return ClaimGroup::Taken { claim: name };
         }
         if found.meta.deleting {
             return ClaimGroup::Ending { claim: name };
         }
-        if let Some(was) = replaced(ledger, ordinal, &claim.name, found) {
+        if let Some(was) = replaced(ledger, who, &claim.name, found) {
             let is = mark(found).to_owned();
             return ClaimGroup::Replaced {
                 claim: name,
@@ -76,14 +77,14 @@ pub fn group(snap: &Snapshot, ledger: &LedgerState, ordinal: u32) -> ClaimGroup 
             return ClaimGroup::Lost { claim: name };
         }
     }
-    let born = ledger.born.contains(&ordinal) && !crate::mutants::is_off("born-keeps-its-claims");
+    let born = ledger.is_born(who) && !crate::mutants::is_off("born-keeps-its-claims");
     match (missing.is_empty(), born) {
         (true, _) => ClaimGroup::Complete,
         (false, false) => ClaimGroup::Creating { missing },
         (false, true) => ClaimGroup::Incomplete {
             missing: missing
                 .iter()
-                .map(|m| names::claim(m, snap.name(), ordinal))
+                .map(|m| snap.roster().claim(m, who))
                 .collect(),
         },
     }
@@ -97,24 +98,22 @@ pub fn mark(claim: &ClaimView) -> &str {
 
 /// The mark of the claim that a born member had in this one's place, unless somebody accepted this
 /// one. It would most likely be empty: only a restore fills a volume before a member starts on it.
-fn replaced(ledger: &LedgerState, ordinal: u32, name: &str, found: &ClaimView) -> Option<String> {
-    if !ledger.born.contains(&ordinal) || crate::mutants::is_off("born-knows-its-claims") {
+fn replaced(ledger: &Ledgers, who: MemberId, name: &str, found: &ClaimView) -> Option<String> {
+    if !ledger.is_born(who) || crate::mutants::is_off("born-knows-its-claims") {
         return None;
     }
-    let was = ledger.claims.get(&ordinal)?.get(name)?;
+    let was = ledger.marks(who)?.get(name)?;
     let is = mark(found);
     let accepted = found.meta.annotations.get(labels::ACCEPTED);
     (was != is && accepted.is_none_or(|a| a != is)).then(|| was.clone())
 }
 
 /// The marks of all claims of a member.
-pub fn marks(snap: &Snapshot, ordinal: u32) -> BTreeMap<String, String> {
+pub fn marks(snap: &Cast<'_>, who: MemberId) -> BTreeMap<String, String> {
     let claims = snap.ensemble.spec.claims.iter();
     claims
         .filter_map(|claim| {
-            let found = snap
-                .claims
-                .get(&names::claim(&claim.name, snap.name(), ordinal))?;
+            let found = snap.claims.get(&snap.roster().claim(&claim.name, who))?;
             Some((claim.name.clone(), mark(found).to_owned()))
         })
         .collect()
@@ -122,12 +121,12 @@ pub fn marks(snap: &Snapshot, ordinal: u32) -> BTreeMap<String, String> {
 
 /// Whether members were used before and none of their claims is left. Then nothing is created at
 /// all: empty volumes would hide a loss of everything.
-pub fn data_missing(snap: &Snapshot, ledger: &LedgerState) -> bool {
+pub fn data_missing(snap: &Cast<'_>, ledger: &Ledgers) -> bool {
     if snap.ensemble.spec.claims.is_empty() || crate::mutants::is_off("data-missing-halts") {
         return false;
     }
     let remembered = snap.ensemble.meta.annotations.contains_key(labels::BORN);
-    let renewed = ledger.incarnations.values().any(|life| *life > 0);
-    let anyone_born = !ledger.born.is_empty() || remembered && !renewed;
-    anyone_born && snap.claim_ordinals().next().is_none()
+    let renewed = ledger.anyone_renewed();
+    let anyone_born = ledger.anyone_born() || remembered && !renewed;
+    anyone_born && snap.claimants().next().is_none()
 }

@@ -5,10 +5,10 @@
 
 use crate::cast::Cast;
 use crate::presence::Presence;
+use crate::roster::{MemberId, Roster};
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::PodView;
-use ensemble_api::names;
 use ensemble_api::status::ParameterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -161,17 +161,17 @@ pub enum Lead {
     Equals,
     /// That member, at that term, backed by the lock.
     One {
-        /// Its ordinal.
-        who: u32,
+        /// The member.
+        who: MemberId,
         /// The term.
         term: u64,
     },
     /// More than one says that it leads.
-    Contested(Vec<u32>),
+    Contested(Vec<MemberId>),
     /// All that run have answered, and nobody leads.
     Nobody,
     /// These run, nothing is known of them, and one of them may lead.
-    Unknown(Vec<u32>),
+    Unknown(Vec<MemberId>),
 }
 
 /// What is known of roles, from one snapshot.
@@ -179,7 +179,7 @@ pub enum Lead {
 pub struct Roles {
     /// Who leads.
     pub lead: Lead,
-    sightings: BTreeMap<u32, Arc<Sighting>>,
+    sightings: BTreeMap<MemberId, Arc<Sighting>>,
     max_lag: u64,
     by_labels: bool,
 }
@@ -207,27 +207,27 @@ impl Roles {
             return Self::equals();
         };
         let by_labels = engine.labels.is_some();
-        let sightings: BTreeMap<u32, Arc<Sighting>> = cast
-            .pod_ordinals()
-            .filter_map(|o| Some((o, cast.our_pod(o)?)))
-            .filter(|(o, _)| !cast.presence(*o).is_down())
-            .map(|(o, pod)| {
+        let sightings: BTreeMap<MemberId, Arc<Sighting>> = cast
+            .members()
+            .filter_map(|m| Some((m, cast.our_pod(m)?)))
+            .filter(|(m, _)| !cast.presence(*m).is_down())
+            .map(|(m, pod)| {
                 let said = if by_labels {
                     Arc::new(by_label(cast, pod))
                 } else {
                     heard(cast, pod)
                 };
-                (o, said)
+                (m, said)
             })
             .collect();
         let label = engine.role_label();
-        let labelled = |o: &u32| {
-            let pod = cast.our_pod(*o);
+        let labelled = |m: &MemberId| {
+            let pod = cast.our_pod(*m);
             pod.is_some_and(|p| p.meta.label(label.key) == label.primary)
         };
         let labelled = sightings.keys().copied().filter(labelled).collect();
         Self {
-            lead: judge(cast.name(), &sightings, &labelled),
+            lead: judge(cast.roster(), &sightings, &labelled),
             sightings,
             max_lag: engine.max_lag_bytes(),
             by_labels,
@@ -235,12 +235,12 @@ impl Roles {
     }
 
     /// What that member said; nothing of one that is down or absent.
-    pub fn sighting(&self, ordinal: u32) -> Option<&Sighting> {
-        self.sightings.get(&ordinal).map(Arc::as_ref)
+    pub fn sighting(&self, who: MemberId) -> Option<&Sighting> {
+        self.sightings.get(&who).map(Arc::as_ref)
     }
 
-    /// The leader's ordinal, if there is one.
-    pub fn leader(&self) -> Option<u32> {
+    /// Who leads, if somebody does.
+    pub fn leader(&self) -> Option<MemberId> {
         match self.lead {
             Lead::One { who, .. } => Some(who),
             _ => None,
@@ -265,17 +265,17 @@ impl Roles {
 
     /// Whether a member is as good as the leader would need it to be: the leader itself, or a
     /// replica that the leader sees streaming, at its term, within the limit. Else why not.
-    pub fn in_sync(&self, ensemble: &str, ordinal: u32) -> Result<(), String> {
+    pub fn in_sync(&self, roster: &Roster, who: MemberId) -> Result<(), String> {
         if !self.matter() || crate::mutants::is_off("ready-is-not-in-sync") {
             return Ok(());
         }
-        let Lead::One { who, term } = self.lead else {
+        let Lead::One { who: leader, term } = self.lead else {
             return Err("no leader is known".into());
         };
-        if who == ordinal {
+        if leader == who {
             return Ok(());
         }
-        let Some(own) = self.sighting(ordinal) else {
+        let Some(own) = self.sighting(who) else {
             return Err("it does not run".into());
         };
         match &own.role {
@@ -286,10 +286,10 @@ impl Roles {
         if self.by_labels {
             return Ok(());
         }
-        let name = names::pod(ensemble, ordinal);
+        let name = roster.name(who);
         let attached = self.leader_says().and_then(|l| l.attached.get(&name));
         if !attached.is_some_and(|s| s.streaming) {
-            let leader = names::pod(ensemble, who);
+            let leader = roster.name(leader);
             return Err(format!("{leader} does not see it streaming"));
         }
         if own.term != term && !crate::mutants::is_off("sync-at-its-term") {
@@ -306,13 +306,13 @@ impl Roles {
     }
 
     /// Whether a replica could take over now; else why not.
-    pub fn may_succeed(&self, ensemble: &str, ordinal: u32) -> Result<(), String> {
-        self.in_sync(ensemble, ordinal)?;
-        let own = self.sighting(ordinal).ok_or("it does not run")?;
+    pub fn may_succeed(&self, roster: &Roster, who: MemberId) -> Result<(), String> {
+        self.in_sync(roster, who)?;
+        let own = self.sighting(who).ok_or("it does not run")?;
         if !own.electable {
             return Err("it may not lead, by its own configuration".into());
         }
-        let name = names::pod(ensemble, ordinal);
+        let name = roster.name(who);
         let named = self
             .leader_says()
             .is_some_and(|l| l.sync_standbys.contains(&name));
@@ -384,29 +384,30 @@ fn by_label(cast: &Cast<'_>, pod: &PodView) -> Sighting {
 /// label that its agent wrote through the API server, or another member that names it as the holder
 /// of the lock. The only one that runs needs no witness.
 fn judge(
-    ensemble: &str,
-    sightings: &BTreeMap<u32, Arc<Sighting>>,
-    labelled: &BTreeSet<u32>,
+    roster: &Roster,
+    sightings: &BTreeMap<MemberId, Arc<Sighting>>,
+    labelled: &BTreeSet<MemberId>,
 ) -> Lead {
-    let claims: Vec<u32> = sightings
+    let claims: Vec<MemberId> = sightings
         .iter()
         .filter(|(_, s)| s.role == Role::Leader)
-        .map(|(o, _)| *o)
+        .map(|(m, _)| *m)
         .collect();
-    let unknown: Vec<u32> = sightings
+    let unknown: Vec<MemberId> = sightings
         .iter()
         .filter(|(_, s)| matches!(s.role, Role::Unknown(_)))
-        .map(|(o, _)| *o)
+        .map(|(m, _)| *m)
         .collect();
     match claims.as_slice() {
         [] if unknown.is_empty() => Lead::Nobody,
         [] => Lead::Unknown(unknown),
         [one] => {
-            let name = names::pod(ensemble, *one);
+            let name = roster.name(*one);
             let denies = |s: &Sighting| s.lock.as_ref().is_some_and(|l| *l != name);
-            let denying = sightings.iter().filter(|(_, s)| denies(s)).map(|(o, _)| *o);
-            let mut doubtful: Vec<u32> = denying.collect();
-            let named = |(o, s): (&u32, &Arc<Sighting>)| o != one && s.lock.as_ref() == Some(&name);
+            let denying = sightings.iter().filter(|(_, s)| denies(s)).map(|(m, _)| *m);
+            let mut doubtful: Vec<MemberId> = denying.collect();
+            let named =
+                |(m, s): (&MemberId, &Arc<Sighting>)| m != one && s.lock.as_ref() == Some(&name);
             let borne_out = labelled.contains(one)
                 || sightings.len() == 1
                 || sightings.iter().any(named)
@@ -445,12 +446,12 @@ pub enum Reply {
 }
 
 /// The word for a member's role in a status.
-pub fn word(roles: &Roles, ordinal: u32, presence: Presence) -> String {
+pub fn word(roles: &Roles, who: MemberId, presence: Presence) -> String {
     if !roles.matter() || matches!(presence, Presence::Absent) {
         return String::new();
     }
-    match roles.sighting(ordinal).map(|s| &s.role) {
-        Some(Role::Leader) if roles.leader() == Some(ordinal) => "Primary",
+    match roles.sighting(who).map(|s| &s.role) {
+        Some(Role::Leader) if roles.leader() == Some(who) => "Primary",
         Some(Role::Leader) => "Claims",
         Some(Role::Follower) => "Replica",
         Some(Role::Unknown(_)) => "Unknown",

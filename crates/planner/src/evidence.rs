@@ -2,6 +2,7 @@
 
 use crate::cast::Cast;
 use crate::presence::Presence;
+use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::view::{ContainerState, ContainerView, PodView};
 use ensemble_api::Reason;
@@ -19,11 +20,11 @@ fn trouble(reason: Reason, message: String) -> Option<Trouble> {
     Some(Trouble { reason, message })
 }
 
-/// What keeps the member of that ordinal from serving; None if it serves, or is absent.
-pub fn of(snap: &Cast<'_>, ordinal: u32) -> Option<Trouble> {
-    let pod = snap.our_pod(ordinal)?;
+/// What keeps a member from serving; None if it serves, or is absent.
+pub fn of(snap: &Cast<'_>, who: MemberId) -> Option<Trouble> {
+    let pod = snap.our_pod(who)?;
     let name = &pod.meta.pin.name;
-    match snap.presence(ordinal) {
+    match snap.presence(who) {
         Presence::Absent | Presence::Serving => None,
         Presence::Leaving => leaving(snap, pod),
         Presence::Unreachable => trouble(

@@ -4,31 +4,175 @@
 //! beyond it is evidence of a lost or older status, and its ordinal counts as born: a born ordinal
 //! never gets an empty volume.
 
+use crate::roster::{MemberId, Ordinal, Roster};
 use crate::snapshot::Snapshot;
-use ensemble_api::names::{DEFAULT_GROUP, Ordinals};
+use ensemble_api::names::Ordinals;
 use ensemble_api::{labels, status};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// As many members as an Ensemble can ask for.
 const MOST_MEMBERS: u32 = 1000;
 
-/// The ledger of the one group, as far as it is known.
+/// The marks of a member's claims, by the claim's name.
+pub type Marks = BTreeMap<String, String>;
+
+/// The ledgers of all groups, as far as they are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LedgerState {
-    /// The first ordinal never used.
-    pub next: u32,
-    /// Ordinals that were Ready once.
-    pub born: BTreeSet<u32>,
-    /// Which life an ordinal is in, where that is not the first.
-    pub incarnations: BTreeMap<u32, u32>,
-    /// By ordinal and name of claim, the mark of the claim that it was born on.
-    pub claims: BTreeMap<u32, BTreeMap<String, String>>,
+pub struct Ledgers {
+    /// In the order of the groups.
+    groups: Vec<Ledger>,
 }
 
-impl LedgerState {
+/// The ledger of one group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Ledger {
+    /// The first ordinal never used.
+    next: Ordinal,
+    /// Ordinals that were Ready once.
+    born: BTreeSet<Ordinal>,
+    /// Which life an ordinal is in, where that is not the first.
+    incarnations: BTreeMap<Ordinal, u32>,
+    /// By ordinal, the marks of the claims that it was born on.
+    claims: BTreeMap<Ordinal, Marks>,
+}
+
+impl Ledgers {
+    /// As stored in status; one that is lost is empty.
+    pub fn stored(snap: &Snapshot, roster: &Roster) -> Self {
+        let groups = roster.groups();
+        Self {
+            groups: groups
+                .map(|(_, group)| Ledger::stored(snap, &group.name).unwrap_or_default())
+                .collect(),
+        }
+    }
+
+    /// As stored, put right by what exists: what stands beyond a stored ledger, or without one, was
+    /// used before.
+    pub fn put_right(
+        snap: &Snapshot,
+        roster: &Roster,
+        pods: impl Iterator<Item = MemberId>,
+    ) -> Self {
+        let claims = snap.claims.values().filter_map(|c| roster.of_claim(c));
+        let found: BTreeSet<MemberId> = claims.chain(pods).collect();
+        let remembered = snap.ensemble.meta.annotations.contains_key(labels::BORN);
+        let lives = |used: &BTreeSet<Ordinal>| match used.is_empty() {
+            true => BTreeMap::new(),
+            false => newest_lives(snap, roster),
+        };
+        let groups = roster.groups().map(|(ix, group)| {
+            let stored = Ledger::stored(snap, &group.name);
+            let lost = stored.is_none();
+            let mut ledger = stored.unwrap_or_default();
+            let used = found.iter().filter(|m| m.group == ix).map(|m| m.ordinal);
+            let used: BTreeSet<Ordinal> = used.filter(|o| lost || *o >= ledger.next).collect();
+            let lives = lives(&used);
+            for ordinal in used {
+                let life = lives.get(&MemberId { group: ix, ordinal });
+                ledger.remember(ordinal, life.copied().unwrap_or(0));
+            }
+            if lost && remembered {
+                // Whoever is asked for may have been born, also if nothing of it is left.
+                let wanted = roster.wanted_in(ix);
+                ledger.cover(wanted.map(|m| m.ordinal));
+                ledger.born.extend(0..ledger.next.min(MOST_MEMBERS));
+            }
+            ledger
+        });
+        Self {
+            groups: groups.collect(),
+        }
+    }
+
+    fn of(&self, member: MemberId) -> Option<&Ledger> {
+        self.groups.get(usize::from(member.group.0))
+    }
+
+    fn of_mut(&mut self, member: MemberId) -> Option<&mut Ledger> {
+        self.groups.get_mut(usize::from(member.group.0))
+    }
+
+    /// Whether a member was Ready once, in its present life.
+    pub fn is_born(&self, member: MemberId) -> bool {
+        self.of(member)
+            .is_some_and(|l| l.born.contains(&member.ordinal))
+    }
+
+    /// Whether anybody was Ready once, in its present life.
+    pub fn anyone_born(&self) -> bool {
+        self.groups.iter().any(|l| !l.born.is_empty())
+    }
+
+    /// Whether anybody is in another life than its first.
+    pub fn anyone_renewed(&self) -> bool {
+        let mut lives = self.groups.iter().flat_map(|l| l.incarnations.values());
+        lives.any(|life| *life > 0)
+    }
+
+    /// A member is Ready for the first time in its life.
+    pub fn bear(&mut self, member: MemberId) {
+        if let Some(ledger) = self.of_mut(member) {
+            ledger.born.insert(member.ordinal);
+        }
+    }
+
+    /// Which life a member is in.
+    pub fn incarnation(&self, member: MemberId) -> u32 {
+        let life = self
+            .of(member)
+            .and_then(|l| l.incarnations.get(&member.ordinal));
+        life.copied().unwrap_or(0)
+    }
+
+    /// Starts a new life for a member: what it held is given up.
+    pub fn renew(&mut self, member: MemberId) {
+        if let Some(ledger) = self.of_mut(member) {
+            ledger.born.remove(&member.ordinal);
+            ledger.claims.remove(&member.ordinal);
+            *ledger.incarnations.entry(member.ordinal).or_insert(0) += 1;
+        }
+    }
+
+    /// Whether a member's ordinal counts as used.
+    pub fn covers(&self, member: MemberId) -> bool {
+        self.of(member).is_some_and(|l| member.ordinal < l.next)
+    }
+
+    /// Counts these ordinals as used.
+    pub fn cover(&mut self, members: impl Iterator<Item = MemberId>) {
+        for member in members {
+            if let Some(ledger) = self.of_mut(member) {
+                ledger.cover([member.ordinal]);
+            }
+        }
+    }
+
+    /// The marks of the claims that a member was born on.
+    pub fn marks(&self, member: MemberId) -> Option<&Marks> {
+        self.of(member)?.claims.get(&member.ordinal)
+    }
+
+    /// Writes down which claims a member was born on.
+    pub fn set_marks(&mut self, member: MemberId, marks: Marks) {
+        if let Some(ledger) = self.of_mut(member) {
+            ledger.claims.insert(member.ordinal, marks);
+        }
+    }
+
+    /// As status stores them, by group.
+    pub fn to_status(&self, roster: &Roster) -> BTreeMap<String, status::Ledger> {
+        let groups = roster.groups().zip(&self.groups);
+        groups
+            .map(|((_, group), ledger)| (group.name.clone(), ledger.to_status()))
+            .collect()
+    }
+}
+
+impl Ledger {
     /// As stored in status; None if it is lost.
-    pub fn stored(snap: &Snapshot) -> Option<Self> {
-        let stored = snap.ensemble.status.ledger.get(DEFAULT_GROUP)?;
+    fn stored(snap: &Snapshot, group: &str) -> Option<Self> {
+        let stored = snap.ensemble.status.ledger.get(group)?;
         let (born, unreadable) = Ordinals::parse(&stored.born);
         // A ledger that cannot be read is no ledger.
         (unreadable == 0).then(|| Self {
@@ -47,83 +191,43 @@ impl LedgerState {
         })
     }
 
-    /// As stored, put right by what exists: what stands beyond a stored ledger, or without one, was
-    /// used before.
-    pub fn of(snap: &Snapshot) -> Self {
-        Self::put_right(snap, snap.pod_ordinals())
-    }
-
-    /// The same, by one who knows the ordinals of our pods.
-    pub fn put_right(snap: &Snapshot, pods: impl Iterator<Item = u32>) -> Self {
-        let stored = Self::stored(snap);
-        let lost = stored.is_none();
-        let mut ledger = stored.unwrap_or_default();
-        let used: BTreeSet<u32> = snap
-            .claim_ordinals()
-            .chain(pods)
-            .filter(|o| lost || *o >= ledger.next)
-            .collect();
-        if !used.is_empty() {
-            ledger.remember(&used, &newest_lives(snap));
-        }
-        if lost && snap.ensemble.meta.annotations.contains_key(labels::BORN) {
-            // Whoever is asked for may have been born, also if nothing of it is left.
-            ledger.next = ledger.next.max(snap.replicas());
-            ledger.born.extend(0..ledger.next.min(MOST_MEMBERS));
-        }
-        ledger
-    }
-
-    /// These ordinals were used before, in these lives.
-    fn remember(&mut self, used: &BTreeSet<u32>, lives: &BTreeMap<u32, u32>) {
-        for ordinal in used {
-            self.born.insert(*ordinal);
+    fn cover(&mut self, ordinals: impl IntoIterator<Item = Ordinal>) {
+        for ordinal in ordinals {
             self.next = self.next.max(ordinal.saturating_add(1));
-            if let Some(life) = lives.get(ordinal).filter(|life| **life > 0) {
-                self.incarnations.insert(*ordinal, *life);
-            }
         }
     }
 
-    /// Which life an ordinal is in.
-    pub fn incarnation(&self, ordinal: u32) -> u32 {
-        self.incarnations.get(&ordinal).copied().unwrap_or(0)
+    /// This ordinal was used before, in that life.
+    fn remember(&mut self, ordinal: Ordinal, life: u32) {
+        self.born.insert(ordinal);
+        self.cover([ordinal]);
+        if life > 0 {
+            self.incarnations.insert(ordinal, life);
+        }
     }
 
-    /// Starts a new life for an ordinal: what it held is given up.
-    pub fn renew(&mut self, ordinal: u32) {
-        self.born.remove(&ordinal);
-        self.claims.remove(&ordinal);
-        *self.incarnations.entry(ordinal).or_insert(0) += 1;
-    }
-
-    /// As status stores it.
-    pub fn to_status(&self) -> status::Ledger {
+    fn to_status(&self) -> status::Ledger {
+        let text = |ordinal: &Ordinal| ordinal.to_string();
+        let lives = self.incarnations.iter();
+        let claims = self.claims.iter();
         status::Ledger {
             next: self.next,
             born: Ordinals(self.born.clone()).to_string(),
-            incarnations: self
-                .incarnations
-                .iter()
-                .map(|(o, i)| (o.to_string(), *i))
-                .collect(),
-            claims: self
-                .claims
-                .iter()
-                .map(|(o, marks)| (o.to_string(), marks.clone()))
-                .collect(),
+            incarnations: lives.map(|(o, life)| (text(o), *life)).collect(),
+            claims: claims.map(|(o, marks)| (text(o), marks.clone())).collect(),
         }
     }
 }
 
-/// By ordinal, the newest life that a claim or pod tells of.
-fn newest_lives(snap: &Snapshot) -> BTreeMap<u32, u32> {
+/// By member, the newest life that a claim or pod tells of.
+fn newest_lives(snap: &Snapshot, roster: &Roster) -> BTreeMap<MemberId, u32> {
     let claims = snap.claims.values().map(|c| &c.meta);
     let pods = snap.pods.values().map(|p| &p.meta);
     let mut lives = BTreeMap::new();
     for meta in claims.chain(pods) {
-        if let (Some(ordinal), Some(life)) = (meta.ordinal, meta.incarnation) {
-            let newest = lives.entry(ordinal).or_insert(life);
+        let member = roster.labelled(&meta.group, meta.ordinal);
+        if let (Some(member), Some(life)) = (member, meta.incarnation) {
+            let newest = lives.entry(member).or_insert(life);
             *newest = life.max(*newest);
         }
     }

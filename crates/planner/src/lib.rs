@@ -20,6 +20,7 @@ pub mod quantity;
 pub mod render;
 pub mod resize;
 pub mod revision;
+pub mod roster;
 pub mod safety;
 pub mod snapshot;
 mod steps;

@@ -3,6 +3,7 @@
 use crate::cast::Cast;
 use crate::change::{self, Change, NotInPlace, Template};
 use crate::resize::{self, Standing};
+use crate::roster::MemberId;
 use crate::view::PodView;
 use ensemble_api::labels;
 use ensemble_api::report::Action;
@@ -39,17 +40,17 @@ fn recreate_because(why: String) -> Choice {
 }
 
 /// Chooses for one member that is to get the revision of that name.
-pub fn choose(cast: &Cast<'_>, ordinal: u32, target: &str) -> Choice {
-    let Some(pod) = cast.our_pod(ordinal) else {
+pub fn choose(cast: &Cast<'_>, who: MemberId, target: &str) -> Choice {
+    let Some(pod) = cast.our_pod(who) else {
         return RECREATE;
     };
     if cast.ensemble.spec.rollout.method == RolloutMethod::Recreate {
         return RECREATE;
     }
-    if cast.presence(ordinal).is_down() {
+    if cast.presence(who).is_down() {
         return RECREATE;
     }
-    if pod.meta.incarnation != Some(cast.ledger().incarnation(ordinal)) {
+    if pod.meta.incarnation != Some(cast.ledger().incarnation(who)) {
         return RECREATE;
     }
     if pod.revision() == target {
@@ -131,8 +132,8 @@ fn change_to(cast: &Cast<'_>, pod: &PodView, target: &str) -> Result<Change, Not
 
 /// Whether a change in place restarts the engine's own container. Another one, an exporter's say,
 /// moves no leader, and neither does what restarts nothing.
-pub fn touches_engine(cast: &Cast<'_>, ordinal: u32, target: &str) -> bool {
-    let Some(pod) = cast.our_pod(ordinal) else {
+pub fn touches_engine(cast: &Cast<'_>, who: MemberId, target: &str) -> bool {
+    let Some(pod) = cast.our_pod(who) else {
         return true;
     };
     let engine = cast.ensemble.spec.engine_container();

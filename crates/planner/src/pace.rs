@@ -27,6 +27,9 @@ fn weighty(status: &EnsembleStatus) -> EnsembleStatus {
         selector: String::new(),
         ..status.clone()
     };
+    for group in &mut status.groups {
+        group.replicas = 0;
+    }
     for condition in &mut status.conditions {
         condition.message.clear();
         condition.observed_generation = None;

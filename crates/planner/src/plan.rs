@@ -1,9 +1,10 @@
 //! One pass: a straight list of steps.
 
 use crate::cast::Cast;
-use crate::ledger::LedgerState;
+use crate::ledger::Ledgers;
 use crate::memory::{Failure, Kind};
 use crate::revision::Revisions;
+use crate::roster::MemberId;
 use crate::safety::{Letting, Permit, Refusal, Safety, Sake};
 use crate::snapshot::Snapshot;
 use crate::steps;
@@ -11,7 +12,7 @@ use crate::time::{Time, Wake};
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::status::{LetGo, Method, ParameterChange, SwitchPhase, Switchover};
-use ensemble_api::{Blocker, Reason, Report, Step, StepState, names};
+use ensemble_api::{Blocker, Reason, Report, Step, StepState};
 use std::collections::BTreeSet;
 
 /// What is to happen next, and why.
@@ -101,9 +102,9 @@ pub(crate) struct Draft<'s> {
     pub snap: &'s Cast<'s>,
     pub safety: Safety<'s>,
     /// The ledger as it is to be stored.
-    pub ledger: LedgerState,
+    pub ledger: Ledgers,
     /// The ledger as it is stored: what may be created is judged by it.
-    pub stored: LedgerState,
+    pub stored: Ledgers,
     pub revisions: Revisions,
     /// The revision that a missing pod may be created from, if any.
     pub usable: Option<String>,
@@ -118,8 +119,8 @@ pub(crate) struct Draft<'s> {
     pub parameters: Option<ParameterChange>,
     /// The marks in the Ensemble's metadata are written first: they are to outlive the status.
     pub mark_first: bool,
-    /// Ordinals whose rebuilding is not answered yet: their new life has not begun.
-    pub rebuilding: BTreeSet<u32>,
+    /// Members whose rebuilding is not answered yet: their new life has not begun.
+    pub rebuilding: BTreeSet<MemberId>,
     /// Intents of ours or others that are over.
     pub over: BTreeSet<String>,
     pub writes: Vec<Write>,
@@ -135,7 +136,7 @@ impl<'s> Draft<'s> {
         Self {
             snap,
             safety: Safety::assess(snap),
-            stored: LedgerState::stored(snap).unwrap_or_default(),
+            stored: Ledgers::stored(snap, snap.roster()),
             ledger: snap.ledger().clone(),
             revisions: Revisions::of(snap),
             usable: None,
@@ -167,20 +168,20 @@ impl<'s> Draft<'s> {
     }
 
     /// Wants a member disrupted; true if it is, or is about to be.
-    pub fn disrupt(&mut self, ordinal: u32, method: Method, action: Action, cause: &str) -> bool {
-        self.change(ordinal, method, action, cause, "")
+    pub fn disrupt(&mut self, who: MemberId, method: Method, action: Action, cause: &str) -> bool {
+        self.change(who, method, action, cause, "")
     }
 
     /// Wants a member changed to a target; true if it is, or is about to be.
     pub fn change(
         &mut self,
-        ordinal: u32,
+        who: MemberId,
         method: Method,
         action: Action,
         cause: &str,
         target: &str,
     ) -> bool {
-        let member = names::pod(self.snap.name(), ordinal);
+        let member = self.snap.roster().name(who);
         let key = (Kind::Pod, member.clone());
         let failure = self.snap.memory.failures.get(&key);
         if let Some(failure) = failure.filter(|f| f.retry_at > self.snap.now) {
@@ -201,7 +202,7 @@ impl<'s> Draft<'s> {
             }
             return true;
         }
-        match self.safety.grant(ordinal, method, target) {
+        match self.safety.grant(who, method, target) {
             Ok(permit) => {
                 self.permits.push(permit);
                 self.step(action, Some(member), cause, StepState::Running);
@@ -210,7 +211,7 @@ impl<'s> Draft<'s> {
             Err(refusal) => {
                 let at = self
                     .safety
-                    .recovery_at(ordinal)
+                    .recovery_at(who)
                     .filter(|at| *at > self.snap.now);
                 if let Some(at) = at {
                     self.wake.at(at);
@@ -227,31 +228,33 @@ impl<'s> Draft<'s> {
     }
 
     /// Whether a member is on a node that takes no new pods.
-    pub fn is_cordoned(&self, ordinal: u32) -> bool {
+    pub fn is_cordoned(&self, who: MemberId) -> bool {
         let nodes = self.snap.nodes.as_ref();
-        let pod = self.snap.our_pod(ordinal);
+        let pod = self.snap.our_pod(who);
         let node = nodes.zip(pod).and_then(|(n, p)| n.get(&p.node));
         node.is_some_and(|n| n.cordoned)
     }
 
     /// Wants the lead handed to whoever is best among those that will do.
-    pub fn hand_over_to_best(&mut self, sake: Sake<'_>, will_do: impl Fn(u32) -> bool) {
+    pub fn hand_over_to_best(&mut self, sake: Sake<'_>, will_do: impl Fn(MemberId) -> bool) {
         let snap = self.snap;
         let leader = snap.roles().leader();
-        let others: Vec<u32> = (0..snap.replicas())
-            .filter(|o| Some(*o) != leader)
+        let others: Vec<MemberId> = snap
+            .roster()
+            .wanted()
+            .filter(|m| Some(*m) != leader)
             .collect();
-        let mut heirs: Vec<u32> = others
+        let mut heirs: Vec<MemberId> = others
             .iter()
             .copied()
-            .filter(|o| will_do(*o) && self.safety.may_succeed(*o).is_ok())
+            .filter(|m| will_do(*m) && self.safety.may_succeed(*m).is_ok())
             .collect();
-        let lag = |o: u32| snap.roles().sighting(o).and_then(|s| s.lag).unwrap_or(0);
-        let outdated = |o: u32| {
-            let pod = snap.our_pod(o);
+        let lag = |m: MemberId| snap.roles().sighting(m).and_then(|s| s.lag).unwrap_or(0);
+        let outdated = |m: MemberId| {
+            let pod = snap.our_pod(m);
             !pod.is_some_and(|p| self.revisions.is_current(p.revision()))
         };
-        heirs.sort_by_key(|o| (outdated(*o), self.is_cordoned(*o), lag(*o), *o));
+        heirs.sort_by_key(|m| (outdated(*m), self.is_cordoned(*m), lag(*m), *m));
         if let Some(heir) = heirs.first().copied() {
             self.hand_over(heir, sake);
             return;
@@ -261,9 +264,9 @@ impl<'s> Draft<'s> {
         }
         let why: Vec<String> = others
             .iter()
-            .map(|o| {
-                let name = names::pod(snap.name(), *o);
-                match self.safety.may_succeed(*o) {
+            .map(|m| {
+                let name = snap.roster().name(*m);
+                match self.safety.may_succeed(*m) {
                     Err(why) => format!("{name}: {why}"),
                     Ok(()) => format!("{name}: it is not updated yet, or has to move itself"),
                 }
@@ -271,7 +274,7 @@ impl<'s> Draft<'s> {
             .collect();
         let message = format!("nobody can take over; {}", why.join("; "));
         let blocker = blocker(snap, Reason::NoSuccessor, message);
-        let leader = leader.map(|o| names::pod(snap.name(), o));
+        let leader = leader.map(|m| snap.roster().name(m));
         self.block(Action::Switch, leader, sake.cause, blocker);
     }
 
@@ -281,12 +284,12 @@ impl<'s> Draft<'s> {
     }
 
     /// Wants the lead handed to a member. What a rule refuses is returned, and reported.
-    pub fn hand_over(&mut self, to: u32, sake: Sake<'_>) -> Option<Refusal> {
+    pub fn hand_over(&mut self, to: MemberId, sake: Sake<'_>) -> Option<Refusal> {
         let snap = self.snap;
         if self.switch_is_open() {
             return None;
         }
-        let member = names::pod(snap.name(), to);
+        let member = snap.roster().name(to);
         let last = self.switchover.as_ref();
         let failed = last.filter(|s| s.phase != SwitchPhase::Arrived && s.request.is_empty());
         let tries = failed.map_or(0, |s| s.tries);

@@ -61,12 +61,6 @@ impl Presence {
     }
 }
 
-/// What is known of the pod of that ordinal.
-pub fn of(snap: &Snapshot, ordinal: u32) -> Presence {
-    let pod = snap.our_pod(ordinal);
-    pod.map_or(Presence::Absent, |pod| of_pod(snap, pod))
-}
-
 /// What is known of a pod that is ours.
 pub fn of_pod(snap: &Snapshot, pod: &PodView) -> Presence {
     if pod.meta.deleting && !crate::mutants::is_off("wait-for-terminating") {

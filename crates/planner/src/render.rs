@@ -1,5 +1,7 @@
 //! The objects that members are made of, as JSON. What the user wrote stays as it was written.
 
+use crate::cast::Cast;
+use crate::roster::{MemberId, Roster};
 use crate::snapshot::Snapshot;
 use ensemble_api::{labels, names};
 use serde_json::{Map, Value, json};
@@ -17,11 +19,11 @@ pub fn owner(snap: &Snapshot) -> Value {
 }
 
 /// The labels that say whose a member's object is.
-pub fn identity(snap: &Snapshot, ordinal: u32, incarnation: u32) -> Map<String, Value> {
+fn identity(cast: &Cast<'_>, who: MemberId, incarnation: u32) -> Map<String, Value> {
     let mut map = Map::new();
-    map.insert(labels::ENSEMBLE.into(), snap.name().into());
-    map.insert(labels::GROUP.into(), names::DEFAULT_GROUP.into());
-    map.insert(labels::ORDINAL.into(), ordinal.to_string().into());
+    map.insert(labels::ENSEMBLE.into(), cast.name().into());
+    map.insert(labels::GROUP.into(), cast.roster().group_name(who).into());
+    map.insert(labels::ORDINAL.into(), who.ordinal.to_string().into());
     map.insert(labels::INCARNATION.into(), incarnation.to_string().into());
     map
 }
@@ -47,8 +49,8 @@ fn recommended(snap: &Snapshot, into: &mut Map<String, Value>) {
 /// A member to be rendered: identity and revision.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
-    /// Its ordinal.
-    pub ordinal: u32,
+    /// Who.
+    pub who: MemberId,
     /// Which life.
     pub incarnation: u32,
     /// The name of the revision.
@@ -60,17 +62,17 @@ pub struct Member<'a> {
 }
 
 /// The labels that a member's pod must have, whatever somebody does to them.
-pub fn pod_labels(snap: &Snapshot, ordinal: u32, incarnation: u32) -> Map<String, Value> {
-    let name = names::pod(snap.name(), ordinal);
-    let mut map = identity(snap, ordinal, incarnation);
+pub fn pod_labels(cast: &Cast<'_>, who: MemberId, incarnation: u32) -> Map<String, Value> {
+    let name = cast.name_of(who);
+    let mut map = identity(cast, who, incarnation);
     map.insert(labels::STS_POD_NAME.into(), name.into());
-    map.insert(labels::STS_POD_INDEX.into(), ordinal.to_string().into());
+    map.insert(labels::STS_POD_INDEX.into(), who.ordinal.to_string().into());
     map
 }
 
 /// A member's pod.
-pub fn pod(snap: &Snapshot, member: Member<'_>) -> Value {
-    let name = names::pod(snap.name(), member.ordinal);
+pub fn pod(snap: &Cast<'_>, member: Member<'_>) -> Value {
+    let name = snap.name_of(member.who);
     let metadata = |field: &str| {
         let found = member.template.get("metadata").and_then(|m| m.get(field));
         found
@@ -79,7 +81,7 @@ pub fn pod(snap: &Snapshot, member: Member<'_>) -> Value {
             .unwrap_or_default()
     };
     let mut labels_ = metadata("labels");
-    labels_.extend(pod_labels(snap, member.ordinal, member.incarnation));
+    labels_.extend(pod_labels(snap, member.who, member.incarnation));
     labels_.insert(labels::REVISION_HASH.into(), member.revision.into());
     labels_.insert(labels::REVISION.into(), member.number.to_string().into());
     recommended(snap, &mut labels_);
@@ -98,21 +100,21 @@ pub fn pod(snap: &Snapshot, member: Member<'_>) -> Value {
             "annotations": metadata("annotations"),
             "ownerReferences": [owner(snap)],
         },
-        "spec": pod_spec(snap, member.ordinal, spec.unwrap_or_default()),
+        "spec": pod_spec(snap, member.who, spec.unwrap_or_default()),
     })
 }
 
-fn pod_spec(snap: &Snapshot, ordinal: u32, mut spec: Map<String, Value>) -> Value {
-    let name = names::pod(snap.name(), ordinal);
+fn pod_spec(snap: &Cast<'_>, who: MemberId, mut spec: Map<String, Value>) -> Value {
+    let name = snap.name_of(who);
     for list in ["initContainers", "containers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         containers
             .into_iter()
             .flatten()
-            .for_each(|c| add_environment(c, snap.name(), &name, ordinal));
+            .for_each(|c| add_environment(c, snap.name(), &name, who));
     }
     let claims = snap.ensemble.spec.claims.iter().map(|claim| {
-        let claim_name = names::claim(&claim.name, snap.name(), ordinal);
+        let claim_name = snap.roster().claim(&claim.name, who);
         json!({"name": claim.name, "persistentVolumeClaim": {"claimName": claim_name}})
     });
     let mut volumes: Vec<Value> = claims.collect();
@@ -136,7 +138,7 @@ fn pod_spec(snap: &Snapshot, ordinal: u32, mut spec: Map<String, Value>) -> Valu
 }
 
 /// What the user sets under the same name wins.
-fn add_environment(container: &mut Value, ensemble: &str, member: &str, ordinal: u32) {
+fn add_environment(container: &mut Value, ensemble: &str, member: &str, who: MemberId) {
     let Some(container) = container.as_object_mut() else {
         return;
     };
@@ -144,7 +146,7 @@ fn add_environment(container: &mut Value, ensemble: &str, member: &str, ordinal:
     let Some(env) = env.as_array_mut() else {
         return;
     };
-    let ordinal = ordinal.to_string();
+    let ordinal = who.ordinal.to_string();
     let ours = [
         ("ENSEMBLE_NAME", ensemble),
         ("ENSEMBLE_MEMBER", member),
@@ -162,7 +164,7 @@ fn add_environment(container: &mut Value, ensemble: &str, member: &str, ordinal:
 }
 
 /// A pod that no scheduler and no Service sees, to ask the API server about a revision.
-pub fn trial_pod(snap: &Snapshot, member: Member<'_>) -> Value {
+pub fn trial_pod(snap: &Cast<'_>, member: Member<'_>) -> Value {
     let mut body = pod(snap, member);
     body["metadata"]["name"] = format!("{}-trial-{}", snap.name(), suffix(member.revision)).into();
     body
@@ -208,13 +210,13 @@ fn forget_token_volume(spec: &mut Value) {
 
 /// A member's claim.
 pub fn claim(
-    snap: &Snapshot,
+    snap: &Cast<'_>,
     claim: &str,
     spec: &Map<String, Value>,
-    ordinal: u32,
+    who: MemberId,
     life: u32,
 ) -> Value {
-    let mut labels_ = identity(snap, ordinal, life);
+    let mut labels_ = identity(snap, who, life);
     labels_.insert(labels::CLAIM.into(), claim.into());
     recommended(snap, &mut labels_);
     let when_deleted = format!("{:?}", snap.ensemble.spec.storage.when_deleted);
@@ -225,7 +227,7 @@ pub fn claim(
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {
-            "name": names::claim(claim, snap.name(), ordinal),
+            "name": snap.roster().claim(claim, who),
             "namespace": snap.ensemble.namespace,
             "labels": labels_,
             "annotations": {labels::WHEN_DELETED: when_deleted},
@@ -409,7 +411,7 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
         });
         return vec![budget(names::budget(snap.name()), spec, None)];
     };
-    let replicas = snap.replicas();
+    let replicas = Roster::of(&snap.ensemble).size();
     if replicas < 2 {
         // A single member's drain is its user's decision.
         return Vec::new();
@@ -437,8 +439,8 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
 
 /// How many members a budget must keep.
 pub fn budget_minimum(snap: &Snapshot) -> i64 {
-    let spec = &snap.ensemble.spec;
-    i64::from(spec.replicas.saturating_sub(spec.rollout.max_unavailable))
+    let wanted = Roster::of(&snap.ensemble).size();
+    i64::from(wanted.saturating_sub(snap.ensemble.spec.rollout.max_unavailable))
 }
 
 /// A stored revision.

@@ -101,8 +101,8 @@ impl Revisions {
             // Going back to an old one makes it the newest.
             _ => highest + 1,
         };
-        let base = &snap.ensemble.status.current_revision;
-        let base = (*base != target && snap.revisions.contains_key(base)).then(|| base.clone());
+        let base = snap.ensemble.status.current_revision();
+        let base = (base != target && snap.revisions.contains_key(base)).then(|| base.to_owned());
         let same = same_as(snap, &target);
         Self {
             target,

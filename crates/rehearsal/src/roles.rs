@@ -174,7 +174,7 @@ pub const ALL: &[Scenario] = &[
                 waits_for(w, Reason::AwaitingApproval)
             }),
             Line::Do("ensemble approve orders", |w| {
-                let revision = status(w).revision;
+                let revision = status(w).revision().to_owned();
                 request(w, "yes", json!({"approve": {"revision": revision}}));
             }),
             UPDATED,

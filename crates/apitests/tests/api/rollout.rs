@@ -26,7 +26,7 @@ async fn a_new_image_reaches_everybody_and_the_old_revision_is_kept_for_undo() -
     stage.image("fake/db:2").await?;
     let status = stage.ready().await?;
     assert_eq!(images(&stage).await?, ["fake/db:2"; 3]);
-    assert_eq!(status.revision, status.current_revision);
+    assert_eq!(status.revision(), status.current_revision());
     let revisions = stage.api::<k8s_openapi::api::apps::v1::ControllerRevision>();
     let mut numbers: Vec<i64> = revisions
         .list(&Default::default())
@@ -281,7 +281,7 @@ async fn going_back_after_a_crash_loop_makes_the_old_revision_the_newest() -> Re
     stage.image("fake/db:1").await?;
     let status = stage.ready().await?;
     let revisions = stage.api::<k8s_openapi::api::apps::v1::ControllerRevision>();
-    assert_eq!(revisions.get(&status.revision).await?.revision, 3);
+    assert_eq!(revisions.get(status.revision()).await?.revision, 3);
     let after = stage.uids().await?;
     let kept = after.iter().filter(|pair| before.contains(pair)).count();
     assert_eq!(kept, 2);
@@ -304,7 +304,7 @@ async fn going_back_works_whatever_characters_a_template_has() -> Result<()> {
     let revisions = stage.api::<k8s_openapi::api::apps::v1::ControllerRevision>();
     stage
         .eventually("the old revision is the newest", async || {
-            let revision = revisions.get(&status.revision).await?.revision;
+            let revision = revisions.get(status.revision()).await?.revision;
             Ok((revision == 3).then_some(()))
         })
         .await

@@ -70,7 +70,8 @@ pub async fn approve(cluster: &Cluster, global: &Global, args: &Approve) -> Resu
         let text = "spec.rollout.primary is not Supervised: nothing waits for approval";
         return Err(Failure::error(format!("{name}: {text}")));
     }
-    let revision = args.revision.clone().unwrap_or(status.revision);
+    let revision = args.revision.clone();
+    let revision = revision.unwrap_or_else(|| status.revision().to_owned());
     if revision.is_empty() {
         return Err(Failure::error(format!(
             "{name} has no revision yet; there is nothing to approve"

@@ -20,11 +20,9 @@ pub async fn run(cluster: &Cluster, global: &Global, name: &str) -> Result<Exit,
         ));
     }
     let status = seen.status();
-    let asked = status
-        .map(|status| status.revision.as_str())
-        .unwrap_or_default();
+    let asked = status.map(|status| status.revision()).unwrap_or_default();
     let reached = status
-        .map(|status| status.current_revision.as_str())
+        .map(|status| status.current_revision())
         .unwrap_or_default();
     let revisions: Vec<Revision> = stored.iter().map(Revision::of).collect();
     let items: Result<Vec<Value>, _> = stored.iter().map(serde_json::to_value).collect();

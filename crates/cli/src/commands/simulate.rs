@@ -7,7 +7,7 @@ use crate::view::changes;
 use crate::view::forecast::Told;
 use crate::view::paint::Paint;
 use crate::{file, output};
-use ensemble_rehearsal::forecast::{End, Stage, Trouble};
+use ensemble_rehearsal::forecast::{self, End, Stage, Trouble};
 use serde_json::Value;
 
 /// Plays the file.
@@ -74,8 +74,6 @@ fn troubles(stage: &Stage, args: &Simulate, wanted: &Value) -> Result<Vec<Troubl
     let drains = args.drain.iter().map(|node| Trouble::drain(node));
     let troubles: Vec<Trouble> = args.fault.iter().cloned().chain(drains).collect();
     let nodes = stage.nodes();
-    let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
-    let replicas = wanted["spec"]["replicas"].as_u64().unwrap_or(1);
     for trouble in &troubles {
         if let Some(node) = trouble.node().filter(|n| !nodes.iter().any(|k| k == n)) {
             return Err(
@@ -85,18 +83,8 @@ fn troubles(stage: &Stage, args: &Simulate, wanted: &Value) -> Result<Vec<Troubl
                 )),
             );
         }
-        let ordinal = |member: &str| {
-            let rest = member.strip_prefix(name)?.strip_prefix('-')?;
-            rest.parse::<u64>().ok()
-        };
-        if let Some(member) = trouble.member()
-            && ordinal(member).is_none_or(|o| o >= replicas)
-        {
-            let last = replicas.saturating_sub(1);
-            return Err(
-                Failure::error(format!("there is no member '{member}' here"))
-                    .hint(format!("there are {name}-0 to {name}-{last}")),
-            );
+        if let Some(member) = trouble.member() {
+            forecast::asked_for(wanted, member).map_err(Failure::error)?;
         }
     }
     Ok(troubles)

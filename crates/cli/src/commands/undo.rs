@@ -29,7 +29,7 @@ pub async fn run(cluster: &Cluster, global: &Global, args: &Undo) -> Result<Exit
     let seen = Seen::of(&object);
     let reached = seen
         .status()
-        .map(|status| status.current_revision.clone())
+        .map(|status| status.current_revision().to_owned())
         .unwrap_or_default();
     let wanted = choose(name, &revisions, &now, &reached, args.to)?;
     let template = template_of(name, wanted)?;

@@ -45,7 +45,7 @@ fn head(seen: &Seen, status: &EnsembleStatus, now: Timestamp, paint: Paint) -> S
     };
     text.push_str(&format!(
         "ready {}   updated {}   tolerates {losses}   revision {}\n",
-        status.summary.ready, status.summary.updated, status.revision
+        status.summary.ready, status.summary.updated, status.summary.revision
     ));
     if let Some((step, _)) = status.plan.first_blocked() {
         let since = step

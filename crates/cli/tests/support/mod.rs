@@ -227,8 +227,8 @@ pub fn ensemble(name: &str, state: &str) -> Value {
         "spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "db", "image": "db:2"}]}}},
         "status": {
             "observedGeneration": 3,
-            "currentRevision": format!("{name}-1"),
-            "revision": format!("{name}-2"),
+            "groups": [{"name": "members", "currentRevision": format!("{name}-1"),
+                        "revision": format!("{name}-2")}],
             "plan": {"id": "p-1", "state": state, "tolerance": 1},
         },
     })

@@ -3,10 +3,11 @@
 use super::{HandOver, Refusal, Safety, SwitchWarrant, Warrant, refuse};
 use crate::cast::Cast;
 use crate::revision::Revisions;
+use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
+use ensemble_api::Reason;
 use ensemble_api::status::{Intent, Method, SwitchPhase, Switchover};
-use ensemble_api::{Reason, names};
 use std::sync::Arc;
 
 /// Whether an intent may still hurt somebody: the pod it means exists, was not told to end, and has
@@ -50,7 +51,8 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
             &*intent.uid,
         );
     }
-    let Some(ordinal) = names::ordinal_of(fresh.name(), &intent.member) else {
+    let cast = Cast::of(fresh);
+    let Some(who) = cast.roster().named(&intent.member) else {
         return refuse(
             "identity-known",
             Reason::Conflict,
@@ -58,10 +60,9 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
             &*intent.member,
         );
     };
-    let cast = Cast::of(fresh);
-    still_wanted(&cast, intent, ordinal)?;
+    still_wanted(&cast, intent, who)?;
     let safety = Safety::assess_without(&cast, Some(intent));
-    let (pod, how) = safety.judge(ordinal, intent.method, &intent.target)?;
+    let (pod, how) = safety.judge(who, intent.method, &intent.target)?;
     Ok(Warrant {
         pod,
         how,
@@ -80,10 +81,10 @@ fn said_since(fresh: &Snapshot, since: Time) -> Snapshot {
 }
 
 /// The world may have changed its mind since: a corrected template, a scale out.
-fn still_wanted(fresh: &Cast<'_>, intent: &Intent, ordinal: u32) -> Result<(), Refusal> {
+fn still_wanted(fresh: &Cast<'_>, intent: &Intent, who: MemberId) -> Result<(), Refusal> {
     let spec = &fresh.ensemble.spec;
     let wanted = match intent.method {
-        Method::Remove => ordinal >= spec.replicas,
+        Method::Remove => !fresh.roster().wants(who),
         Method::Replace => true,
         _ if spec.rollout.paused => false,
         Method::Restart => true,
@@ -100,7 +101,7 @@ fn still_wanted(fresh: &Cast<'_>, intent: &Intent, ordinal: u32) -> Result<(), R
             // What its kubelet does not give to this pod, the next may have.
             let pod = fresh.pods.get(&intent.member);
             let unfit = pod.is_some_and(|p| p.resize.as_ref().is_some_and(|r| !r.done));
-            outdated || unfit || Safety::assess(fresh).former_life(ordinal)
+            outdated || unfit || Safety::assess(fresh).former_life(who)
         }
     };
     if wanted && !spec.suspend || crate::mutants::is_off("still-wanted") {
@@ -137,7 +138,7 @@ pub fn confirm_switch(
     let mut safety = Safety::assess(&cast);
     // It is this one that is open.
     safety.switching = false;
-    let to = names::ordinal_of(fresh.name(), &switch.to);
+    let to = cast.roster().named(&switch.to);
     let Some(to) = to else {
         return refuse(
             "identity-known",

@@ -17,11 +17,12 @@ pub use roles::{HandOver, SwitchWarrant};
 use crate::cast::Cast;
 use crate::claims::{self, ClaimGroup};
 use crate::presence::Presence;
+use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
-use crate::view::Pinned;
+use crate::view::{ClaimView, Pinned};
 use ensemble_api::status::{Intent, LetGo, Method};
-use ensemble_api::{Predicate, Reason, names};
+use ensemble_api::{Predicate, Reason};
 use std::collections::BTreeSet;
 
 /// After this long without becoming Ready, a running member that a newer revision waits for may be
@@ -136,8 +137,8 @@ fn refuse<T>(
 #[derive(Debug)]
 pub struct Safety<'s> {
     snap: &'s Cast<'s>,
-    unavailable: BTreeSet<u32>,
-    in_flight: BTreeSet<u32>,
+    unavailable: BTreeSet<MemberId>,
+    in_flight: BTreeSet<MemberId>,
     leaving_extras: u32,
     /// The lead is being handed over, or was granted to be.
     switching: bool,
@@ -158,16 +159,16 @@ impl<'s> Safety<'s> {
             .filter(|i| Some(*i) != own);
         let counts = !crate::mutants::is_off("budget-counts-intents");
         let live = stored.filter(|i| counts && intent_is_live(snap, i));
-        let in_flight: BTreeSet<u32> = live
-            .filter_map(|i| names::ordinal_of(snap.name(), &i.member))
+        let in_flight: BTreeSet<MemberId> = live
+            .filter_map(|i| snap.roster().named(&i.member))
             .collect();
-        let replicas = snap.replicas();
-        let unavailable = (0..replicas).filter(|o| !snap.fit(*o) || in_flight.contains(o));
-        let extras = snap.pod_ordinals().filter(|o| *o >= replicas);
-        let leaving = extras.filter(|o| {
-            let presence = snap.presence(*o);
+        let unavailable = snap
+            .wanted()
+            .filter(|m| !snap.fit(*m) || in_flight.contains(m));
+        let leaving = snap.surplus().filter(|m| {
+            let presence = snap.presence(*m);
             // Down is free of budget, also on its way out.
-            presence == Presence::Leaving || in_flight.contains(o) && !presence.is_down()
+            presence == Presence::Leaving || in_flight.contains(m) && !presence.is_down()
         });
         Self {
             snap,
@@ -188,21 +189,26 @@ impl<'s> Safety<'s> {
 
     /// How many more members may be lost now before more than the budget are unavailable.
     pub fn tolerance(&self) -> u32 {
-        let most = self.budget().min(self.snap.replicas());
+        let most = self.budget().min(self.snap.roster().size());
         most.saturating_sub(self.unavailable_count())
     }
 
     /// Consent to disrupt a member, which the next question is then judged with.
-    pub fn grant(&mut self, ordinal: u32, method: Method, target: &str) -> Result<Permit, Refusal> {
-        let pod = self.judge(ordinal, method, target)?.0;
-        let member = names::pod(self.snap.name(), ordinal);
+    pub fn grant(
+        &mut self,
+        who: MemberId,
+        method: Method,
+        target: &str,
+    ) -> Result<Permit, Refusal> {
+        let pod = self.judge(who, method, target)?.0;
+        let member = self.snap.roster().name(who);
         if !crate::mutants::is_off("budget-counts-grants") {
-            if ordinal < self.snap.replicas() {
-                self.unavailable.insert(ordinal);
-            } else if !self.snap.presence(ordinal).is_down() {
+            if self.snap.roster().wants(who) {
+                self.unavailable.insert(who);
+            } else if !self.snap.presence(who).is_down() {
                 self.leaving_extras += 1;
             }
-            self.in_flight.insert(ordinal);
+            self.in_flight.insert(who);
         }
         Ok(Permit {
             member,
@@ -213,26 +219,26 @@ impl<'s> Safety<'s> {
     }
 
     /// All rules, in order; the pod and how it may be disrupted if all of them hold.
-    fn judge(&self, ordinal: u32, method: Method, target: &str) -> Result<(Pinned, How), Refusal> {
+    fn judge(&self, who: MemberId, method: Method, target: &str) -> Result<(Pinned, How), Refusal> {
         let on = |rule: &str| !crate::mutants::is_off(rule);
-        let pod = self.identity_known(ordinal)?;
+        let pod = self.identity_known(who)?;
         if on("view-current") {
             self.view_current()?;
         }
         if on("claims-intact") {
-            self.claims_intact(ordinal, method)?;
+            self.claims_intact(who, method)?;
         }
         if on("one-change-at-a-time") {
-            self.one_change_at_a_time(ordinal)?;
+            self.one_change_at_a_time(who)?;
         }
-        self.role_allows(ordinal, method, target)?;
-        self.in_turn(ordinal, method)?;
-        let how = self.within_budget(ordinal, method)?;
+        self.role_allows(who, method, target)?;
+        self.in_turn(who, method)?;
+        let how = self.within_budget(who, method)?;
         Ok((pod, how))
     }
 
-    fn identity_known(&self, ordinal: u32) -> Result<Pinned, Refusal> {
-        match self.snap.our_pod(ordinal) {
+    fn identity_known(&self, who: MemberId) -> Result<Pinned, Refusal> {
+        match self.snap.our_pod(who) {
             Some(pod) if !pod.meta.deleting => Ok(pod.meta.pin.clone()),
             Some(_) => refuse("identity-known", Reason::Terminating, "already ending", ""),
             None => refuse("identity-known", Reason::NameTaken, "no pod of ours", ""),
@@ -253,8 +259,8 @@ impl<'s> Safety<'s> {
 
     /// A running pod may be the last that holds a claim which is being deleted, and a member whose
     /// claims are not all there would not come back.
-    fn claims_intact(&self, ordinal: u32, method: Method) -> Result<(), Refusal> {
-        let group = self.snap.group(self.snap.ledger(), ordinal);
+    fn claims_intact(&self, who: MemberId, method: Method) -> Result<(), Refusal> {
+        let group = self.snap.group(self.snap.ledger(), who);
         match (group, method) {
             (ClaimGroup::Ending { claim }, _) => refuse(
                 "claims-intact",
@@ -280,7 +286,7 @@ impl<'s> Safety<'s> {
                 "",
             ),
             // A pod of a former life has to go before the new one can begin.
-            (ClaimGroup::Taken { .. }, _) if self.former_life(ordinal) => Ok(()),
+            (ClaimGroup::Taken { .. }, _) if self.former_life(who) => Ok(()),
             (ClaimGroup::Taken { claim }, _) => refuse(
                 "claims-intact",
                 Reason::NameTaken,
@@ -290,14 +296,14 @@ impl<'s> Safety<'s> {
         }
     }
 
-    fn former_life(&self, ordinal: u32) -> bool {
-        let life = self.snap.ledger().incarnation(ordinal);
-        let pod = self.snap.our_pod(ordinal);
+    fn former_life(&self, who: MemberId) -> bool {
+        let life = self.snap.ledger().incarnation(who);
+        let pod = self.snap.our_pod(who);
         pod.is_some_and(|p| p.meta.incarnation != Some(life))
     }
 
-    fn one_change_at_a_time(&self, ordinal: u32) -> Result<(), Refusal> {
-        if self.in_flight.contains(&ordinal) {
+    fn one_change_at_a_time(&self, who: MemberId) -> Result<(), Refusal> {
+        if self.in_flight.contains(&who) {
             return refuse(
                 "one-change-at-a-time",
                 Reason::Terminating,
@@ -305,7 +311,7 @@ impl<'s> Safety<'s> {
                 "",
             );
         }
-        if self.switching && !self.snap.presence(ordinal).is_down() {
+        if self.switching && !self.snap.presence(who).is_down() {
             return refuse(
                 "one-change-at-a-time",
                 Reason::SwitchingOver,
@@ -327,8 +333,8 @@ impl<'s> Safety<'s> {
         }
     }
 
-    fn within_budget(&self, ordinal: u32, method: Method) -> Result<How, Refusal> {
-        let presence = self.snap.presence(ordinal);
+    fn within_budget(&self, who: MemberId, method: Method) -> Result<How, Refusal> {
+        let presence = self.snap.presence(who);
         if presence.is_down() {
             return Ok(How::Delete);
         }
@@ -337,18 +343,15 @@ impl<'s> Safety<'s> {
         }
         let removed = u32::from(method == Method::Remove);
         let extras = self.leaving_extras + removed;
-        let counted = self.unavailable.contains(&ordinal) || method == Method::Remove;
+        let counted = self.unavailable.contains(&who) || method == Method::Remove;
         let used = self.unavailable_count() + u32::from(!counted);
         if used <= self.budget() && extras <= self.budget() {
-            return Ok(self.how(ordinal, method));
+            return Ok(self.how(who, method));
         }
-        if self.recovering(ordinal) {
+        if self.recovering(who) {
             return Ok(How::Delete);
         }
-        let others = self
-            .unavailable
-            .iter()
-            .map(|o| names::pod(self.snap.name(), *o));
+        let others = self.unavailable.iter().map(|m| self.snap.roster().name(*m));
         let others: Vec<String> = others.collect();
         refuse(
             "within-budget",
@@ -358,32 +361,29 @@ impl<'s> Safety<'s> {
         )
     }
 
-    fn how(&self, ordinal: u32, method: Method) -> How {
+    fn how(&self, who: MemberId, method: Method) -> How {
         match method {
             Method::InPlace => How::InPlace,
             Method::Restart => How::Restart,
             // Our own budget keeps the primary from being evicted; this was asked for.
-            _ if self.snap.roles().leader() == Some(ordinal) => How::Delete,
+            _ if self.snap.roles().leader() == Some(who) => How::Delete,
             Method::Recreate | Method::Replace | Method::Remove => How::Evict,
         }
     }
 
     /// A member that has run without becoming Ready for long is no use to anybody; with nothing else
     /// in flight it may be replaced, so that a corrected template always gets through.
-    fn recovering(&self, ordinal: u32) -> bool {
-        self.in_flight.is_empty()
-            && self
-                .recovery_at(ordinal)
-                .is_some_and(|at| at <= self.snap.now)
+    fn recovering(&self, who: MemberId) -> bool {
+        self.in_flight.is_empty() && self.recovery_at(who).is_some_and(|at| at <= self.snap.now)
     }
 
     /// When [`Safety::recovering`] will hold for a member by time alone.
-    pub fn recovery_at(&self, ordinal: u32) -> Option<Time> {
+    pub fn recovery_at(&self, who: MemberId) -> Option<Time> {
         let unwell = [Presence::Unhealthy, Presence::Starting];
         let pod = self
             .snap
-            .our_pod(ordinal)
-            .filter(|_| unwell.contains(&self.snap.presence(ordinal)))?;
+            .our_pod(who)
+            .filter(|_| unwell.contains(&self.snap.presence(who)))?;
         let since = self.snap.memory.unready_since.get(&pod.meta.pin.uid)?;
         let engine = self.snap.ensemble.spec.engine.as_ref();
         let seconds = engine.map_or(RECOVER_AFTER_SECONDS, |e| e.recover_after_seconds);
@@ -405,10 +405,7 @@ impl<'s> Safety<'s> {
                 "",
             );
         }
-        let in_use = claim
-            .meta
-            .ordinal
-            .is_some_and(|o| self.snap.our_pod(o).is_some());
+        let in_use = self.is_in_use(claim);
         let rule = !crate::mutants::is_off("claim-unused");
         if in_use && rule && !self.snap.ensemble.meta.deleting {
             return refuse(
@@ -423,15 +420,28 @@ impl<'s> Safety<'s> {
         })
     }
 
+    /// Whether a member whose claim this is, by its labels or by its name, has a pod.
+    fn is_in_use(&self, claim: &ClaimView) -> bool {
+        let (cast, roster) = (self.snap, self.snap.roster());
+        let labelled = roster.labelled(&claim.meta.group, claim.meta.ordinal);
+        let named = |m: MemberId| {
+            let mut claims = cast.ensemble.spec.claims.iter();
+            claims.any(|c| roster.claim(&c.name, m) == claim.meta.pin.name)
+        };
+        labelled.is_some_and(|m| cast.our_pod(m).is_some()) || cast.members().any(named)
+    }
+
     /// Every rule with its value now, also those that hold.
     pub fn predicates(&self) -> Vec<Predicate> {
         let snap = self.snap;
-        let incomplete: Vec<String> = (0..snap.replicas())
-            .filter(|o| {
-                let group = snap.group(snap.ledger(), *o);
+        let incomplete: Vec<String> = snap
+            .roster()
+            .wanted()
+            .filter(|m| {
+                let group = snap.group(snap.ledger(), *m);
                 !matches!(group, ClaimGroup::Complete | ClaimGroup::Creating { .. })
             })
-            .map(|o| names::pod(snap.name(), o))
+            .map(|m| snap.roster().name(m))
             .collect();
         let data_missing = claims::data_missing(snap, self.snap.ledger());
         let row = |name: &str, holds: bool, observed: String, limit: String| Predicate {

@@ -5,11 +5,12 @@ use crate::cast::Cast;
 use crate::engine::{Lead, Role};
 use crate::method;
 use crate::presence::Presence;
+use crate::roster::MemberId;
 use crate::time::Time;
 use crate::view::Pinned;
 use ensemble_api::spec::PrimaryTurn;
 use ensemble_api::status::{Method, SwitchPhase, Switchover};
-use ensemble_api::{Predicate, Reason, names};
+use ensemble_api::{Predicate, Reason};
 
 /// What the lead is handed over for.
 #[derive(Clone, Copy)]
@@ -132,12 +133,12 @@ pub(super) fn switchover_is_open(cast: &Cast<'_>) -> bool {
     stored.is_some_and(|s| s.phase.is_open()) && !crate::mutants::is_off("no-change-in-a-switch")
 }
 
-fn named(cast: &Cast<'_>, ordinals: &[u32]) -> String {
-    let names: Vec<String> = ordinals
+fn named(cast: &Cast<'_>, members: &[MemberId]) -> String {
+    let names: Vec<String> = members
         .iter()
-        .map(|o| {
-            let name = names::pod(cast.name(), *o);
-            match cast.roles().sighting(*o).map(|s| &s.role) {
+        .map(|m| {
+            let name = cast.roster().name(*m);
+            match cast.roles().sighting(*m).map(|s| &s.role) {
                 Some(Role::Unknown(why)) => format!("{name} ({why})"),
                 _ => name,
             }
@@ -150,40 +151,43 @@ impl Safety<'_> {
     /// Whether the role of a member lets it be disrupted. Down is free of roles.
     pub(super) fn role_allows(
         &self,
-        ordinal: u32,
+        who: MemberId,
         method: Method,
         target: &str,
     ) -> Result<(), Refusal> {
         let cast = self.snap;
         let roles = cast.roles();
-        if !roles.matter() || cast.presence(ordinal).is_down() {
+        if !roles.matter() || cast.presence(who).is_down() {
             return Ok(());
         }
-        if method == Method::InPlace && !method::touches_engine(cast, ordinal, target) {
+        if method == Method::InPlace && !method::touches_engine(cast, who, target) {
             return Ok(());
         }
         if self.in_recovery() {
             return Ok(());
         }
-        let leader = self.lead_known()?;
-        if leader != ordinal || crate::mutants::is_off("primary-handed-over") {
-            return self.not_on_its_way(ordinal);
+        let leader = match self.lead_known() {
+            Err(no) if no.predicate == "role-known" && crate::mutants::is_off("role-known") => None,
+            known => Some(known?),
+        };
+        if leader != Some(who) || crate::mutants::is_off("primary-handed-over") {
+            return self.not_on_its_way(who);
         }
-        self.leader_may_be_disrupted(ordinal, method)
+        self.leader_may_be_disrupted(who, method)
     }
 
     /// An engine that stops or starts may be at work on its data (a rewind, a copy): it is let finish,
     /// unless that takes for ever.
-    fn not_on_its_way(&self, ordinal: u32) -> Result<(), Refusal> {
+    fn not_on_its_way(&self, who: MemberId) -> Result<(), Refusal> {
         use crate::engine::WhyUnknown::{Starting, Stopping};
-        let role = self.snap.roles().sighting(ordinal).map(|s| &s.role);
+        let role = self.snap.roles().sighting(who).map(|s| &s.role);
         let Some(Role::Unknown(why @ (Starting | Stopping))) = role else {
             return Ok(());
         };
-        if self.recovering(ordinal) || crate::mutants::is_off("engine-settled") {
+        if self.recovering(who) || crate::mutants::is_off("engine-settled") {
             return Ok(());
         }
-        let name = names::pod(self.snap.name(), ordinal);
+        let name = self.snap.roster().name(who);
         refuse(
             "engine-settled",
             Reason::RoleUnknown,
@@ -193,14 +197,13 @@ impl Safety<'_> {
     }
 
     /// Exactly one leader is known, backed by the lock, and its engine is not paused.
-    fn lead_known(&self) -> Result<u32, Refusal> {
+    fn lead_known(&self) -> Result<MemberId, Refusal> {
         let cast = self.snap;
         if cast.roles().paused() && !crate::mutants::is_off("engine-not-paused") {
             return refuse("engine-not-paused", Reason::EnginePaused, "paused", "");
         }
         match cast.lead() {
             Lead::One { who, .. } => Ok(*who),
-            _ if crate::mutants::is_off("role-known") => Ok(u32::MAX),
             Lead::Contested(who) => refuse(
                 "role-known",
                 Reason::LeadContested,
@@ -224,9 +227,9 @@ impl Safety<'_> {
         self.lead_known().err()
     }
 
-    fn leader_may_be_disrupted(&self, ordinal: u32, method: Method) -> Result<(), Refusal> {
+    fn leader_may_be_disrupted(&self, who: MemberId, method: Method) -> Result<(), Refusal> {
         let cast = self.snap;
-        if cast.replicas() == 1 && ordinal == 0 {
+        if cast.roster().is_only(who) {
             // Downtime is unavoidable, and asked for.
             return Ok(());
         }
@@ -235,16 +238,16 @@ impl Safety<'_> {
             return refuse(
                 "primary-handed-over",
                 Reason::NoSuccessor,
-                format!("{} leads", names::pod(cast.name(), ordinal)),
+                format!("{} leads", cast.roster().name(who)),
                 "the lead is handed over first",
             );
         }
-        let heirs = (0..cast.replicas()).filter(|o| *o != ordinal);
+        let heirs = cast.roster().wanted().filter(|m| *m != who);
         let mut why = Vec::new();
         for heir in heirs {
             match self.may_succeed(heir) {
                 Ok(()) => return Ok(()),
-                Err(cause) => why.push(format!("{}: {cause}", names::pod(cast.name(), heir))),
+                Err(cause) => why.push(format!("{}: {cause}", cast.roster().name(heir))),
             }
         }
         if crate::mutants::is_off("primary-has-successor") {
@@ -259,19 +262,19 @@ impl Safety<'_> {
     }
 
     /// Whether a member could take over now; else why not.
-    pub fn may_succeed(&self, ordinal: u32) -> Result<(), String> {
+    pub fn may_succeed(&self, who: MemberId) -> Result<(), String> {
         let cast = self.snap;
-        if self.in_flight.contains(&ordinal) {
+        if self.in_flight.contains(&who) {
             return Err("it is being changed".into());
         }
-        if !cast.available(ordinal) {
-            return Err(format!("it is {}", cast.presence(ordinal).word()));
+        if !cast.available(who) {
+            return Err(format!("it is {}", cast.presence(who).word()));
         }
-        cast.roles().may_succeed(cast.name(), ordinal)
+        cast.roles().may_succeed(cast.roster(), who)
     }
 
     /// Consent to hand the lead to a member; nobody is disrupted until it has arrived.
-    pub fn hand_over(&mut self, to: u32) -> Result<HandOver, Refusal> {
+    pub fn hand_over(&mut self, to: MemberId) -> Result<HandOver, Refusal> {
         self.view_current()?;
         let from = self.lead_known()?;
         if self.switching || !self.in_flight.is_empty() {
@@ -283,9 +286,12 @@ impl Safety<'_> {
             );
         }
         // The one that hands over is away for a while: nobody else may be on the way just then.
-        let away: Vec<String> = (0..self.snap.replicas())
-            .filter(|o| *o != from && *o != to && self.is_on_its_way(*o))
-            .map(|o| names::pod(self.snap.name(), o))
+        let away: Vec<String> = self
+            .snap
+            .roster()
+            .wanted()
+            .filter(|m| *m != from && *m != to && self.is_on_its_way(*m))
+            .map(|m| self.snap.roster().name(m))
             .collect();
         let most = self.budget().saturating_sub(1) as usize;
         if away.len() > most && !crate::mutants::is_off("switch-within-budget") {
@@ -300,7 +306,7 @@ impl Safety<'_> {
         if let Err(cause) = heir
             && !crate::mutants::is_off("successor-synced")
         {
-            let name = names::pod(self.snap.name(), to);
+            let name = self.snap.roster().name(to);
             return refuse(
                 "successor-synced",
                 Reason::NoSuccessor,
@@ -321,20 +327,20 @@ impl Safety<'_> {
     }
 
     /// Whether a member is expected back soon: not fit, not proven down, and not so for long.
-    fn is_on_its_way(&self, ordinal: u32) -> bool {
+    fn is_on_its_way(&self, who: MemberId) -> bool {
         let cast = self.snap;
-        let presence = cast.presence(ordinal);
-        if cast.fit(ordinal) || presence.is_down() || presence == Presence::Unreachable {
+        let presence = cast.presence(who);
+        if cast.fit(who) || presence.is_down() || presence == Presence::Unreachable {
             return false;
         }
         if presence == Presence::Serving {
             let run = cast
-                .our_pod(ordinal)
+                .our_pod(who)
                 .and_then(|p| cast.memory.runs.get(&p.meta.pin.uid));
             let since = run.map(|r| r.since).max(cast.memory.led_since);
             return since.is_none_or(|s| s.plus_seconds(RECOVER_AFTER_SECONDS) > cast.now);
         }
-        self.recovery_at(ordinal).is_none_or(|at| at > cast.now)
+        self.recovery_at(who).is_none_or(|at| at > cast.now)
     }
 
     /// Nobody has led and nobody was Ready for long: members may be recreated on their own claims,
@@ -348,8 +354,8 @@ impl Safety<'_> {
         let cast = self.snap;
         let engine = cast.ensemble.spec.engine.as_ref()?;
         let serving = cast
-            .pod_ordinals()
-            .any(|o| cast.presence(o) == Presence::Serving);
+            .members()
+            .any(|m| cast.presence(m) == Presence::Serving);
         let led = matches!(cast.lead(), Lead::One { .. } | Lead::Contested(_));
         if serving || led {
             return None;
@@ -373,18 +379,20 @@ impl Safety<'_> {
         let (known, observed) = match cast.lead() {
             Lead::One { who, term } => (
                 true,
-                format!("{} leads at term {term}", names::pod(cast.name(), *who)),
+                format!("{} leads at term {term}", cast.roster().name(*who)),
             ),
             Lead::Contested(who) => (false, format!("{} claim the lead", named(cast, who))),
             Lead::Unknown(who) => (false, format!("unknown: {}", named(cast, who))),
             Lead::Nobody | Lead::Equals => (false, "nobody leads".into()),
         };
         let leader = cast.roles().leader();
-        let heirs: Vec<String> = (0..cast.replicas())
-            .filter(|o| Some(*o) != leader && self.may_succeed(*o).is_ok())
-            .map(|o| names::pod(cast.name(), o))
+        let heirs: Vec<String> = cast
+            .roster()
+            .wanted()
+            .filter(|m| Some(*m) != leader && self.may_succeed(*m).is_ok())
+            .map(|m| cast.roster().name(m))
             .collect();
-        let single = cast.replicas() == 1;
+        let single = cast.roster().size() == 1;
         let heir = match (heirs.is_empty(), single) {
             (false, _) => heirs.join(", "),
             (true, true) => "a single member has none".into(),
@@ -403,10 +411,10 @@ impl Safety<'_> {
 }
 
 /// Credentials that are refused do not pass by themselves, so they are named first.
-fn unknown_because(cast: &Cast<'_>, who: &[u32]) -> Reason {
+fn unknown_because(cast: &Cast<'_>, who: &[MemberId]) -> Reason {
     use crate::engine::WhyUnknown::Unauthorised;
-    let refused = who.iter().any(|o| {
-        let role = cast.roles().sighting(*o).map(|s| &s.role);
+    let refused = who.iter().any(|m| {
+        let role = cast.roles().sighting(*m).map(|s| &s.role);
         matches!(role, Some(Role::Unknown(Unauthorised(_))))
     });
     if refused {

@@ -6,9 +6,10 @@
 use super::{Refusal, Safety, refuse};
 use crate::cast::Cast;
 use crate::engine::Role;
+use crate::roster::MemberId;
 use crate::time::Time;
+use ensemble_api::Reason;
 use ensemble_api::status::{Method, ParameterState};
-use ensemble_api::{Reason, names};
 
 /// Whether the primary has the first turn, by the change that is under way.
 fn primary_first(cast: &Cast<'_>) -> Option<bool> {
@@ -23,8 +24,8 @@ fn primary_first(cast: &Cast<'_>) -> Option<bool> {
 
 impl Safety<'_> {
     /// Whether a member restarts in the second turn of the change that is under way.
-    pub fn in_second_turn(&self, ordinal: u32) -> bool {
-        let leads = self.snap.roles().leader() == Some(ordinal);
+    pub fn in_second_turn(&self, who: MemberId) -> bool {
+        let leads = self.snap.roles().leader() == Some(who);
         primary_first(self.snap).is_some_and(|primary_first| leads != primary_first)
     }
 
@@ -41,13 +42,13 @@ impl Safety<'_> {
     }
 
     /// Whether a member's turn to restart has come.
-    pub fn turn_has_come(&self, ordinal: u32) -> bool {
-        self.in_turn(ordinal, Method::Restart).is_ok()
+    pub fn turn_has_come(&self, who: MemberId) -> bool {
+        self.in_turn(who, Method::Restart).is_ok()
     }
 
     /// The first turn is over before anybody of the second restarts.
-    pub(super) fn in_turn(&self, ordinal: u32, method: Method) -> Result<(), Refusal> {
-        if method != Method::Restart || !self.in_second_turn(ordinal) {
+    pub(super) fn in_turn(&self, who: MemberId, method: Method) -> Result<(), Refusal> {
+        if method != Method::Restart || !self.in_second_turn(who) {
             return Ok(());
         }
         self.first_turn_restarted()?;
@@ -56,20 +57,14 @@ impl Safety<'_> {
 
     fn first_turn_restarted(&self) -> Result<(), Refusal> {
         let roles = self.snap.roles();
-        let pending = |o: &u32| roles.sighting(*o).is_some_and(|s| s.pending_restart);
-        let mut first = self
-            .snap
-            .pod_ordinals()
-            .filter(|o| !self.in_second_turn(*o));
+        let pending = |m: &MemberId| roles.sighting(*m).is_some_and(|s| s.pending_restart);
+        let mut first = self.snap.members().filter(|m| !self.in_second_turn(*m));
         match first.find(pending) {
             None => Ok(()),
             Some(other) => refuse(
                 "parameters-in-order",
                 Reason::Conflict,
-                format!(
-                    "{} waits for a restart",
-                    names::pod(self.snap.name(), other)
-                ),
+                format!("{} waits for a restart", self.snap.roster().name(other)),
                 "it restarts first",
             ),
         }
@@ -78,19 +73,16 @@ impl Safety<'_> {
     /// Those of the first turn had the time to notice, and have answered since.
     fn first_turn_noticed(&self) -> Result<(), Refusal> {
         let (cast, at) = (self.snap, self.noticed_at());
-        let answered = |o: u32| {
-            let said = cast.roles().sighting(o);
+        let answered = |m: MemberId| {
+            let said = cast.roles().sighting(m);
             said.is_some_and(|s| s.asked >= at && !matches!(s.role, Role::Unknown(_)))
         };
-        let mut first = (0..cast.replicas()).filter(|o| !self.in_second_turn(*o));
-        match first.find(|o| !answered(*o)) {
+        let mut first = cast.roster().wanted().filter(|m| !self.in_second_turn(*m));
+        match first.find(|m| !answered(*m)) {
             Some(other) if !crate::mutants::is_off("parameters-noticed") => refuse(
                 "parameters-noticed",
                 Reason::Conflict,
-                format!(
-                    "{} may not have noticed yet",
-                    names::pod(cast.name(), other)
-                ),
+                format!("{} may not have noticed yet", cast.roster().name(other)),
                 "it answers after it had time to",
             ),
             _ => Ok(()),

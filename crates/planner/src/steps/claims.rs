@@ -5,17 +5,18 @@ use crate::memory::Kind;
 use crate::plan::{Draft, blocker};
 use crate::presence::Presence;
 use crate::render;
+use crate::roster::MemberId;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::Keep;
-use ensemble_api::{Reason, StepState, labels, names};
+use ensemble_api::{Reason, StepState, labels};
 
 /// Raises the ledger, creates what is missing, reports what may not be created, lets go what policy
 /// lets go.
 pub fn run(draft: &mut Draft<'_>) {
     births(draft);
     remember_claims(draft);
-    draft.ledger.next = draft.ledger.next.max(draft.snap.replicas());
+    draft.ledger.cover(draft.snap.wanted());
     if claims::data_missing(draft.snap, &draft.ledger) {
         draft.halted = true;
         let message = "members were used before, and no claim of any of them is left".to_owned();
@@ -23,8 +24,9 @@ pub fn run(draft: &mut Draft<'_>) {
         draft.block(Action::Create, None, "members are missing", blocker);
         return;
     }
-    for ordinal in 0..draft.snap.replicas() {
-        one(draft, ordinal);
+    let snap = draft.snap;
+    for who in snap.wanted() {
+        one(draft, who);
     }
     scaled_away(draft);
     let_go(draft);
@@ -34,49 +36,51 @@ pub fn run(draft: &mut Draft<'_>) {
 fn births(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     let ready = snap
-        .pod_ordinals()
-        .filter(|o| snap.presence(*o) == Presence::Serving)
-        .filter(|o| {
-            snap.life(*o)
-                .is_none_or(|l| l == draft.ledger.incarnation(*o))
+        .members()
+        .filter(|m| snap.presence(*m) == Presence::Serving)
+        .filter(|m| {
+            snap.life(*m)
+                .is_none_or(|l| l == draft.ledger.incarnation(*m))
         });
-    let ready: Vec<u32> = ready.collect();
-    draft.ledger.born.extend(ready);
+    let ready: Vec<MemberId> = ready.collect();
+    for member in ready {
+        draft.ledger.bear(member);
+    }
 }
 
 /// Writes down which claims whoever was born was born on, so that others in their place are noticed.
 fn remember_claims(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    for ordinal in 0..snap.replicas() {
-        let born = draft.ledger.born.contains(&ordinal);
-        if !born || snap.group(&draft.ledger, ordinal) != ClaimGroup::Complete {
+    for who in snap.wanted() {
+        let born = draft.ledger.is_born(who);
+        if !born || snap.group(&draft.ledger, who) != ClaimGroup::Complete {
             continue;
         }
-        let marks = claims::marks(snap, ordinal);
-        if !marks.is_empty() && draft.ledger.claims.get(&ordinal) != Some(&marks) {
-            draft.ledger.claims.insert(ordinal, marks);
+        let marks = claims::marks(snap, who);
+        if !marks.is_empty() && draft.ledger.marks(who) != Some(&marks) {
+            draft.ledger.set_marks(who, marks);
         }
     }
 }
 
-/// Whether the stored ledger covers an ordinal in its present life: nothing is created before.
-pub fn ledger_covers(draft: &Draft<'_>, ordinal: u32) -> bool {
+/// Whether the stored ledger covers a member in its present life: nothing is created before.
+pub fn ledger_covers(draft: &Draft<'_>, who: MemberId) -> bool {
     crate::mutants::is_off("ledger-first")
-        || ordinal < draft.stored.next
-            && !draft.rebuilding.contains(&ordinal)
-            && draft.stored.incarnation(ordinal) == draft.ledger.incarnation(ordinal)
+        || draft.stored.covers(who)
+            && !draft.rebuilding.contains(&who)
+            && draft.stored.incarnation(who) == draft.ledger.incarnation(who)
 }
 
-fn one(draft: &mut Draft<'_>, ordinal: u32) {
+fn one(draft: &mut Draft<'_>, who: MemberId) {
     let snap = draft.snap;
-    let group = snap.group(&draft.ledger, ordinal);
+    let group = snap.group(&draft.ledger, who);
     if group == ClaimGroup::Complete {
         return;
     }
-    let member = names::pod(snap.name(), ordinal);
+    let member = snap.roster().name(who);
     let (reason, message) = match group {
         ClaimGroup::Complete => return,
-        ClaimGroup::Creating { missing } => return create(draft, ordinal, &missing),
+        ClaimGroup::Creating { missing } => return create(draft, who, &missing),
         ClaimGroup::Incomplete { missing } => (
             Reason::ClaimMissing,
             format!(
@@ -119,13 +123,13 @@ fn one(draft: &mut Draft<'_>, ordinal: u32) {
     );
 }
 
-fn create(draft: &mut Draft<'_>, ordinal: u32, missing: &[String]) {
+fn create(draft: &mut Draft<'_>, who: MemberId, missing: &[String]) {
     let snap = draft.snap;
-    let member = names::pod(snap.name(), ordinal);
-    if !ledger_covers(draft, ordinal) || draft.usable.is_none() {
+    let member = snap.roster().name(who);
+    if !ledger_covers(draft, who) || draft.usable.is_none() {
         return draft.step(Action::Create, Some(member), "asked for", StepState::Next);
     }
-    let life = draft.ledger.incarnation(ordinal);
+    let life = draft.ledger.incarnation(who);
     for claim in snap
         .ensemble
         .spec
@@ -133,11 +137,11 @@ fn create(draft: &mut Draft<'_>, ordinal: u32, missing: &[String]) {
         .iter()
         .filter(|c| missing.contains(&c.name))
     {
-        let key = (Kind::Claim, names::claim(&claim.name, snap.name(), ordinal));
+        let key = (Kind::Claim, snap.roster().claim(&claim.name, who));
         if super::members::name_is_taken(draft, &key, &member) {
             return;
         }
-        let body = render::claim(snap, &claim.name, &claim.spec.0, ordinal, life);
+        let body = render::claim(snap, &claim.name, &claim.spec.0, who, life);
         draft.write(Write::Create {
             kind: Kind::Claim,
             body,
@@ -160,19 +164,19 @@ fn scaled_away(draft: &mut Draft<'_>) {
     if snap.ensemble.spec.storage.when_scaled == Keep::Retain {
         return;
     }
-    let mut ordinals: Vec<u32> = snap
-        .claim_ordinals()
-        .filter(|o| *o >= snap.replicas())
+    let mut members: Vec<MemberId> = snap
+        .claimants()
+        .filter(|m| !snap.roster().wants(*m))
         .collect();
-    ordinals.dedup();
-    for ordinal in ordinals {
-        let used = snap.our_pod(ordinal).is_some();
+    members.dedup();
+    for who in members {
+        let used = snap.our_pod(who).is_some();
         let known = snap.ensemble.spec.claims.iter().any(|c| {
-            let name = names::claim(&c.name, snap.name(), ordinal);
+            let name = snap.roster().claim(&c.name, who);
             draft.let_go.iter().any(|l| l.claim == name)
         });
         if !used && !known {
-            super::requests::renew(draft, ordinal, "storage.whenScaled");
+            super::requests::renew(draft, who, "storage.whenScaled");
         }
     }
 }

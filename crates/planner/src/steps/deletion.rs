@@ -4,12 +4,11 @@
 
 use crate::memory::Kind;
 use crate::plan::{Draft, Plan, blocker};
-use crate::snapshot::Whose;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::Keep;
 use ensemble_api::status::LetGo;
-use ensemble_api::{Reason, labels, names};
+use ensemble_api::{Reason, labels};
 use serde_json::json;
 
 /// Lets go what is to go.
@@ -48,21 +47,13 @@ pub fn run(mut draft: Draft<'_>) -> Plan {
 /// there, and pods of ours without an owner say so afterwards.
 fn orphaned(draft: &Draft<'_>) -> bool {
     let snap = draft.snap;
-    snap.ensemble.meta.finalizers.iter().any(|f| f == "orphan")
-        || snap.pods.iter().any(|(name, pod)| {
-            let ordinal = names::ordinal_of(snap.name(), name);
-            ordinal.is_some_and(|o| snap.whose_pod(pod, o) == Whose::Orphan)
-        })
+    snap.ensemble.meta.finalizers.iter().any(|f| f == "orphan") || snap.any_orphan()
 }
 
 fn write_down(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     for claim in snap.claims.values() {
-        let name = claim.meta.label(labels::CLAIM);
-        let ours = claim.meta.ordinal.is_some_and(|o| {
-            snap.owns_claim(claim, o, name)
-                && claim.meta.pin.name == names::claim(name, snap.name(), o)
-        });
+        let ours = snap.roster().of_claim(claim).is_some();
         let known = draft.let_go.iter().any(|l| l.uid == claim.meta.pin.uid);
         if ours && !known {
             draft.let_go.push(LetGo {

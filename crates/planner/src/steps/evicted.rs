@@ -5,12 +5,12 @@
 //! comes before its predecessor was seen to go inherits the entry. Kubernetes forgets it after two
 //! minutes, in which nobody else may be evicted. In budgets of ours we take it back.
 
+use crate::cast::Cast;
 use crate::memory::Miscount;
 use crate::plan::Draft;
 use crate::snapshot::Snapshot;
 use crate::view::{BudgetView, PodView};
 use crate::write::Write;
-use ensemble_api::names;
 
 /// Takes back what is wrong in our own budgets.
 pub fn run(draft: &mut Draft<'_>) {
@@ -35,7 +35,7 @@ pub fn run(draft: &mut Draft<'_>) {
 }
 
 /// Says of a refused eviction who lives although a budget counts it as evicted.
-pub fn explain(snap: &Snapshot) -> String {
+pub fn explain(snap: &Cast<'_>) -> String {
     let mut text = String::new();
     for budget in snap.budgets.values() {
         for (name, since, _) in alive(snap, budget) {
@@ -84,7 +84,7 @@ fn is_ours(snap: &Snapshot, budget: &BudgetView) -> bool {
     budget.meta.controller.as_deref() == Some(snap.ensemble.uid()) && !budget.meta.deleting
 }
 
-fn is_member(snap: &Snapshot, pod: &str) -> bool {
-    let ordinal = names::ordinal_of(snap.name(), pod);
-    ordinal.is_some_and(|o| snap.our_pod(o).is_some())
+fn is_member(snap: &Cast<'_>, pod: &str) -> bool {
+    let who = snap.roster().named(pod);
+    who.is_some_and(|m| snap.our_pod(m).is_some())
 }

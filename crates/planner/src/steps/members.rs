@@ -7,60 +7,56 @@ use crate::memory::{Key, Kind};
 use crate::plan::{Draft, blocker};
 use crate::presence::{Presence, ProofOfDown};
 use crate::render::{self, Member};
-use crate::snapshot::Whose;
+use crate::roster::{MemberId, Whose};
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::status::Method;
-use ensemble_api::{Reason, StepState, names};
+use ensemble_api::{Reason, StepState};
 use serde_json::json;
 
 /// Looks at each member that is asked for, and takes back those that are not.
 pub fn run(draft: &mut Draft<'_>) {
-    for ordinal in 0..draft.snap.replicas() {
-        one(draft, ordinal);
+    let snap = draft.snap;
+    for who in snap.wanted() {
+        one(draft, who);
     }
-    let extras: Vec<u32> = draft
-        .snap
-        .pod_ordinals()
-        .filter(|o| *o >= draft.snap.replicas())
-        .collect();
-    for ordinal in extras {
-        put_right(draft, ordinal);
+    for who in snap.surplus() {
+        put_right(draft, who);
     }
 }
 
-fn one(draft: &mut Draft<'_>, ordinal: u32) {
+fn one(draft: &mut Draft<'_>, who: MemberId) {
     let snap = draft.snap;
-    if snap.fit(ordinal) && snap.whose(ordinal) == Some(Whose::Ours) {
+    if snap.fit(who) && snap.whose(who) == Some(Whose::Ours) {
         return;
     }
-    let member = names::pod(snap.name(), ordinal);
-    if snap.whose(ordinal) == Some(Whose::Foreign) {
+    let member = snap.roster().name(who);
+    if snap.whose(who) == Some(Whose::Foreign) {
         let message = format!("a pod {member} exists that is not ours");
         let blocker = blocker(snap, Reason::NameTaken, message);
         return draft.block(Action::Create, Some(member), "asked for", blocker);
     }
-    put_right(draft, ordinal);
-    match snap.presence(ordinal) {
-        Presence::Absent => create(draft, ordinal, member),
-        Presence::Down(ProofOfDown::Ended) => replace(draft, ordinal),
-        Presence::Serving => settling(draft, ordinal, member),
-        _ => trouble(draft, ordinal, member),
+    put_right(draft, who);
+    match snap.presence(who) {
+        Presence::Absent => create(draft, who, member),
+        Presence::Down(ProofOfDown::Ended) => replace(draft, who),
+        Presence::Serving => settling(draft, who, member),
+        _ => trouble(draft, who, member),
     }
 }
 
-fn create(draft: &mut Draft<'_>, ordinal: u32, member: String) {
+fn create(draft: &mut Draft<'_>, who: MemberId, member: String) {
     let snap = draft.snap;
     if draft.halted {
         return;
     }
-    let complete = snap.group(&draft.ledger, ordinal) == ClaimGroup::Complete;
+    let complete = snap.group(&draft.ledger, who) == ClaimGroup::Complete;
     if !complete && !crate::mutants::is_off("claims-before-pod") {
         // The step of its claims speaks for it.
         return;
     }
     let revision = draft.usable.as_ref().and_then(|r| snap.revisions.get(r));
-    let Some(revision) = revision.filter(|_| super::claims::ledger_covers(draft, ordinal)) else {
+    let Some(revision) = revision.filter(|_| super::claims::ledger_covers(draft, who)) else {
         return draft.step(Action::Create, Some(member), "asked for", StepState::Next);
     };
     let key = (Kind::Pod, member.clone());
@@ -76,8 +72,8 @@ fn create(draft: &mut Draft<'_>, ordinal: u32, member: String) {
         );
     }
     let rendered = Member {
-        ordinal,
-        incarnation: draft.ledger.incarnation(ordinal),
+        who,
+        incarnation: draft.ledger.incarnation(who),
         revision: &revision.meta.pin.name,
         number: revision.number,
         template: &revision.template,
@@ -122,8 +118,8 @@ pub fn name_is_taken(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
         return false;
     };
     if taken.ours_by_owner && key.0 == Kind::Pod {
-        let ordinal = names::ordinal_of(snap.name(), &key.1).unwrap_or_default();
-        let labels = render::pod_labels(snap, ordinal, draft.ledger.incarnation(ordinal));
+        let who = snap.roster().named(&key.1).unwrap_or_default();
+        let labels = render::pod_labels(snap, who, draft.ledger.incarnation(who));
         let body = json!({"metadata": {"labels": labels}});
         draft.write(Write::Patch {
             kind: Kind::Pod,
@@ -168,15 +164,15 @@ pub fn report_failure(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
 }
 
 /// Takes back a pod that lost its owner, and gives back labels that somebody changed.
-fn put_right(draft: &mut Draft<'_>, ordinal: u32) {
+fn put_right(draft: &mut Draft<'_>, who: MemberId) {
     let snap = draft.snap;
-    let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.meta.deleting) else {
+    let Some(pod) = snap.our_pod(who).filter(|p| !p.meta.deleting) else {
         return;
     };
-    let body = match snap.whose(ordinal) {
+    let body = match snap.whose(who) {
         Some(Whose::Orphan) => json!({"metadata": {"ownerReferences": [render::owner(snap)]}}),
         Some(Whose::Mislabelled) => {
-            let labels = render::pod_labels(snap, ordinal, draft.ledger.incarnation(ordinal));
+            let labels = render::pod_labels(snap, who, draft.ledger.incarnation(who));
             json!({"metadata": {"labels": labels}})
         }
         Some(Whose::Ours | Whose::Foreign) | None => return,
@@ -189,22 +185,22 @@ fn put_right(draft: &mut Draft<'_>, ordinal: u32) {
 }
 
 /// A pod that has ended for good makes way for its successor on the same claims.
-fn replace(draft: &mut Draft<'_>, ordinal: u32) {
+fn replace(draft: &mut Draft<'_>, who: MemberId) {
     let ended = draft
         .snap
-        .our_pod(ordinal)
+        .our_pod(who)
         .map(|p| p.ended.clone())
         .unwrap_or_default();
     let cause = format!("its pod ended ({ended})");
-    draft.disrupt(ordinal, Method::Replace, Action::Replace, &cause);
+    draft.disrupt(who, Method::Replace, Action::Replace, &cause);
 }
 
-fn settling(draft: &mut Draft<'_>, ordinal: u32, member: String) {
+fn settling(draft: &mut Draft<'_>, who: MemberId, member: String) {
     let snap = draft.snap;
-    if snap.available(ordinal) {
-        return not_in_sync(draft, ordinal, member);
+    if snap.available(who) {
+        return not_in_sync(draft, who, member);
     }
-    let Some(pod) = snap.our_pod(ordinal) else {
+    let Some(pod) = snap.our_pod(who) else {
         return;
     };
     if pod.is_changing() {
@@ -219,35 +215,35 @@ fn settling(draft: &mut Draft<'_>, ordinal: u32, member: String) {
 }
 
 /// Ready is not in sync: said of a replica once somebody leads, or the step of the lead speaks.
-fn not_in_sync(draft: &mut Draft<'_>, ordinal: u32, member: String) {
+fn not_in_sync(draft: &mut Draft<'_>, who: MemberId, member: String) {
     let snap = draft.snap;
-    let Err(why) = snap.roles().in_sync(snap.name(), ordinal) else {
+    let Err(why) = snap.in_sync(who) else {
         return;
     };
     let Some(leader) = snap.roles().leader() else {
         return;
     };
-    let leader = names::pod(snap.name(), leader);
+    let leader = snap.roster().name(leader);
     let message = format!("{member} is Ready and not in sync with {leader}: {why}");
     let mut blocker = blocker(snap, Reason::NotInSync, message);
     blocker.observed = why;
     draft.block(Action::Start, Some(member), "roles", blocker);
 }
 
-fn trouble(draft: &mut Draft<'_>, ordinal: u32, member: String) {
+fn trouble(draft: &mut Draft<'_>, who: MemberId, member: String) {
     let snap = draft.snap;
-    let Some(trouble) = evidence::of(snap, ordinal) else {
+    let Some(trouble) = evidence::of(snap, who) else {
         return;
     };
-    wake_for_changes(draft, ordinal);
+    wake_for_changes(draft, who);
     if trouble.reason == Reason::Starting {
         return draft.step(Action::Start, Some(member), "created", StepState::Running);
     }
     let mut blocker = blocker(snap, trouble.reason, trouble.message);
-    if let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.node.is_empty()) {
+    if let Some(pod) = snap.our_pod(who).filter(|p| !p.node.is_empty()) {
         blocker.observed = format!("on node {}", pod.node);
     }
-    let cause = if snap.presence(ordinal) == Presence::Leaving {
+    let cause = if snap.presence(who) == Presence::Leaving {
         "told to end"
     } else {
         "created"
@@ -256,9 +252,9 @@ fn trouble(draft: &mut Draft<'_>, ordinal: u32, member: String) {
 }
 
 /// When a member's trouble changes its name, or its remedy, by time alone.
-fn wake_for_changes(draft: &mut Draft<'_>, ordinal: u32) {
+fn wake_for_changes(draft: &mut Draft<'_>, who: MemberId) {
     let snap = draft.snap;
-    let Some(pod) = snap.our_pod(ordinal) else {
+    let Some(pod) = snap.our_pod(who) else {
         return;
     };
     let memory = &snap.memory;

@@ -5,9 +5,10 @@ use crate::cast::Cast;
 use crate::engine::{Role, WhyUnknown};
 use crate::memory::Kind;
 use crate::plan::{Draft, EngineWrite, blocker};
+use crate::roster::MemberId;
 use ensemble_api::report::Action;
 use ensemble_api::status::{Method, ParameterChange, ParameterState};
-use ensemble_api::{Reason, StepState, names};
+use ensemble_api::{Reason, StepState};
 use std::collections::BTreeMap;
 
 type Values = BTreeMap<String, String>;
@@ -95,10 +96,10 @@ fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
 }
 
 /// Members that say that they wait for a restart.
-fn pending(snap: &Cast<'_>) -> Vec<u32> {
-    let said = |o: &u32| snap.roles().sighting(*o);
-    let pending = |o: &u32| said(o).is_some_and(|s| s.pending_restart);
-    snap.pod_ordinals().filter(pending).collect()
+fn pending(snap: &Cast<'_>) -> Vec<MemberId> {
+    let said = |m: &MemberId| snap.roles().sighting(*m);
+    let pending = |m: &MemberId| said(m).is_some_and(|s| s.pending_restart);
+    snap.members().filter(pending).collect()
 }
 
 /// Members that wait for a restart of which nothing is written down: in which order is not known.
@@ -107,8 +108,8 @@ fn unexplained(draft: &mut Draft<'_>, wanted: &Values) {
         return;
     }
     let snap = draft.snap;
-    for ordinal in pending(snap) {
-        let member = names::pod(snap.name(), ordinal);
+    for who in pending(snap) {
+        let member = snap.roster().name(who);
         let message = format!("{member} waits for a restart, and nothing says which value changed");
         let blocker = blocker(snap, Reason::RestartPending, message);
         draft.block(
@@ -182,7 +183,7 @@ fn refused(draft: &mut Draft<'_>, change: &ParameterChange) {
 
 fn tell(draft: &mut Draft<'_>, parameters: BTreeMap<String, Option<String>>) {
     let snap = draft.snap;
-    let leader = snap.roles().leader().and_then(|o| snap.our_pod(o));
+    let leader = snap.roles().leader().and_then(|m| snap.our_pod(m));
     if let Some(pod) = leader {
         draft.engine.push(EngineWrite::SetParameters {
             member: pod.meta.pin.name.clone(),
@@ -197,12 +198,12 @@ fn tell(draft: &mut Draft<'_>, parameters: BTreeMap<String, Option<String>>) {
 /// nothing about the value; the member's agent says so itself if its engine does not come up.
 fn failed(draft: &Draft<'_>) -> Option<String> {
     let snap = draft.snap;
-    snap.pod_ordinals().find_map(|o| {
-        let name = names::pod(snap.name(), o);
+    snap.members().find_map(|m| {
+        let name = snap.roster().name(m);
         let failure = snap.memory.failures.get(&(Kind::Pod, name.clone()))?;
         let words = match failure.reason {
             Reason::EngineFailing => &failure.message,
-            Reason::EngineUnreachable => match snap.roles().sighting(o).map(|s| &s.role) {
+            Reason::EngineUnreachable => match snap.roles().sighting(m).map(|s| &s.role) {
                 Some(Role::Unknown(WhyUnknown::Unreadable(state))) => state,
                 _ => return None,
             },
@@ -220,18 +221,18 @@ fn restart_pending(draft: &mut Draft<'_>, cause: &str) -> bool {
     if pending.is_empty() {
         return settled(draft, cause);
     }
-    pending.sort_by_key(|o| (draft.safety.in_second_turn(*o), std::cmp::Reverse(*o)));
+    pending.sort_by_key(|m| (draft.safety.in_second_turn(*m), std::cmp::Reverse(*m)));
     let mut one_waits = false;
-    for ordinal in pending {
-        one_waits = one_waits || !draft.safety.turn_has_come(ordinal);
+    for who in pending {
+        one_waits = one_waits || !draft.safety.turn_has_come(who);
         if one_waits {
-            let member = names::pod(snap.name(), ordinal);
+            let member = snap.roster().name(who);
             draft.step(Action::Restart, Some(member), cause, StepState::Idle);
             continue;
         }
-        let started = roles.sighting(ordinal).map(|s| s.started.clone());
+        let started = roles.sighting(who).map(|s| s.started.clone());
         let target = started.unwrap_or_default();
-        one_waits = !draft.change(ordinal, Method::Restart, Action::Restart, cause, &target);
+        one_waits = !draft.change(who, Method::Restart, Action::Restart, cause, &target);
     }
     if one_waits {
         wake_once_noticed(draft);
@@ -250,7 +251,7 @@ fn wake_once_noticed(draft: &mut Draft<'_>) {
 /// Whether everybody had the time to notice, and follows.
 fn settled(draft: &mut Draft<'_>, cause: &str) -> bool {
     let snap = draft.snap;
-    let all = (0..snap.replicas()).all(|o| snap.fit(o));
+    let all = snap.roster().wanted().all(|m| snap.fit(m));
     if draft.safety.noticed_at() <= snap.now && all {
         return true;
     }

@@ -5,6 +5,7 @@ use crate::evidence;
 use crate::memory::{Check, Failure, Kind};
 use crate::plan::{Draft, blocker};
 use crate::render::{self, Member};
+use crate::roster::MemberId;
 use crate::view::{ContainerState, PodView};
 use crate::write::Write;
 use ensemble_api::report::Action;
@@ -73,7 +74,7 @@ fn trial(draft: &mut Draft<'_>, revision: &str) {
     };
     let number = stored.number;
     let member = Member {
-        ordinal: 0,
+        who: MemberId::default(),
         incarnation: 0,
         revision,
         number,
@@ -91,13 +92,13 @@ fn check(draft: &mut Draft<'_>) -> bool {
     let snap = draft.snap;
     let target = draft.revisions.target.clone();
     let revisions: BTreeSet<&str> = snap
-        .pod_ordinals()
-        .filter_map(|o| snap.our_pod(o))
+        .members()
+        .filter_map(|m| snap.our_pod(m))
         .map(PodView::revision)
         .collect();
     let nothing_to_do = revisions.contains(target.as_str())
         || revisions.iter().any(|r| draft.revisions.is_current(r))
-        || snap.replicas() == 0;
+        || snap.roster().size() == 0;
     if nothing_to_do {
         return true;
     }
@@ -205,9 +206,9 @@ fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
         let new: Vec<String> = new.map(|i| (*i).to_owned()).collect();
         (!new.is_empty()).then_some(new)
     };
-    let members = snap.pod_ordinals().filter(|o| *o < snap.replicas());
-    let running = members.filter(|o| !snap.presence(*o).is_down());
-    let pods = running.filter_map(|o| snap.our_pod(o));
+    let members = snap.members().filter(|m| snap.roster().wants(*m));
+    let running = members.filter(|m| !snap.presence(*m).is_down());
+    let pods = running.filter_map(|m| snap.our_pod(m));
     pods.filter(|pod| !pod.node.is_empty() && !draft.revisions.is_current(pod.revision()))
         .filter(|pod| {
             // A node that does not answer pulls nothing; its member waits for it anyway.
@@ -266,8 +267,8 @@ fn report_pull(draft: &mut Draft<'_>, missing: &[(String, Vec<String>)], failed:
     let nodes: BTreeSet<&str> = missing.iter().map(|(node, _)| node.as_str()).collect();
     let concerned = |pod: &&PodView| nodes.contains(pod.node.as_str()) && outdated(pod);
     let pods = snap
-        .pod_ordinals()
-        .filter_map(|o| snap.our_pod(o))
+        .members()
+        .filter_map(|m| snap.our_pod(m))
         .filter(concerned);
     let members: Vec<String> = pods
         .map(|p| format!("{} on {}", p.meta.pin.name, p.node))

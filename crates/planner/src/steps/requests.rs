@@ -4,12 +4,13 @@
 use crate::claims::ClaimGroup;
 use crate::memory::Kind;
 use crate::plan::Draft;
+use crate::roster::MemberId;
 use crate::safety::Sake;
 use crate::view::RequestView;
 use crate::write::Write;
 use ensemble_api::request::{Approve, Rebuild, Switch};
 use ensemble_api::status::{LetGo, SwitchPhase};
-use ensemble_api::{EnsembleRequestSpec, Outcome, Reason, names};
+use ensemble_api::{EnsembleRequestSpec, Outcome, Reason};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -77,18 +78,14 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
         draft.hand_over_to_best(sake, |_| true);
         return no_successor(draft);
     };
-    let ordinal = names::ordinal_of(snap.name(), to).filter(|o| *o < snap.replicas());
-    let Some(ordinal) = ordinal else {
-        let last = snap.replicas().saturating_sub(1);
-        let name = snap.name();
-        return refused(format!(
-            "{to} is no member of {name}; its members are {name}-0 to {name}-{last}"
-        ));
+    let who = match snap.roster().asked_for(to) {
+        Ok(who) => who,
+        Err(message) => return refused(message),
     };
-    if snap.roles().leader() == Some(ordinal) {
+    if snap.roles().leader() == Some(who) {
         return Some((Outcome::Done, format!("{to} leads already")));
     }
-    let refusal = draft.hand_over(ordinal, sake)?;
+    let refusal = draft.hand_over(who, sake)?;
     // What passes by itself is waited for.
     let passes = [
         Reason::CacheBehind,
@@ -128,7 +125,7 @@ fn approve(draft: &Draft<'_>, approve: &Approve) -> Answer {
     let pod = snap.our_pod(leader)?;
     let done = draft.revisions.is_current(pod.revision());
     done.then(|| {
-        let name = names::pod(snap.name(), leader);
+        let name = snap.roster().name(leader);
         (Outcome::Done, format!("{name} leads at {target}"))
     })
 }
@@ -167,69 +164,62 @@ fn rebuild(draft: &mut Draft<'_>, request: &RequestView) -> Result<Option<String
                 .into(),
         );
     }
-    let mut ordinals = BTreeSet::new();
+    let mut whom = BTreeSet::new();
     for member in members {
-        ordinals.insert(may_rebuild(draft, member)?);
+        whom.insert(may_rebuild(draft, member)?);
     }
     let consent = format!("request {}", request.meta.pin.name);
     let mut stored = true;
-    for ordinal in ordinals {
-        let first = draft.rebuilding.insert(ordinal);
-        if is_given_up(draft, ordinal) {
+    for who in whom {
+        let first = draft.rebuilding.insert(who);
+        if is_given_up(draft, who) {
             continue;
         }
         stored = false;
         if first {
-            renew(draft, ordinal, &consent);
+            renew(draft, who, &consent);
         }
     }
     let members = members.join(", ");
     Ok(stored.then(|| format!("{members} will start anew on empty volumes")))
 }
 
-/// Whether the stored ledger already has this ordinal at the start of a new life.
-fn is_given_up(draft: &Draft<'_>, ordinal: u32) -> bool {
+/// Whether the stored ledger already has this member at the start of a new life.
+fn is_given_up(draft: &Draft<'_>, who: MemberId) -> bool {
     let stored = &draft.stored;
-    if stored.incarnation(ordinal) == 0 || stored.born.contains(&ordinal) {
+    if stored.incarnation(who) == 0 || stored.is_born(who) {
         return false;
     }
-    match draft.snap.group(stored, ordinal) {
+    match draft.snap.group(stored, who) {
         ClaimGroup::Creating { .. } => true,
         ClaimGroup::Taken { claim } => draft.let_go.iter().any(|l| l.claim == claim),
         _ => false,
     }
 }
 
-fn may_rebuild(draft: &Draft<'_>, member: &str) -> Result<u32, String> {
+fn may_rebuild(draft: &Draft<'_>, member: &str) -> Result<MemberId, String> {
     let snap = draft.snap;
-    let ordinal = names::ordinal_of(snap.name(), member).filter(|o| *o < snap.replicas());
-    let Some(ordinal) = ordinal else {
-        let last = snap.replicas().saturating_sub(1);
-        let name = snap.name();
-        return Err(format!(
-            "{member} is no member of {name}; its members are {name}-0 to {name}-{last}"
-        ));
-    };
-    let group = snap.group(&draft.ledger, ordinal);
+    let who = snap.roster().asked_for(member)?;
+    let group = snap.group(&draft.ledger, who);
     let whole = matches!(group, ClaimGroup::Complete);
     if whole {
         return Err(format!(
             "{member} has all its claims; rebuilding it would throw good data away"
         ));
     }
-    Ok(ordinal)
+    Ok(who)
 }
 
-/// Starts a new life for an ordinal and writes down which claims of the old one go.
-pub fn renew(draft: &mut Draft<'_>, ordinal: u32, consent: &str) {
+/// Starts a new life for a member and writes down which claims of the old one go.
+pub fn renew(draft: &mut Draft<'_>, who: MemberId, consent: &str) {
     let snap = draft.snap;
-    draft.ledger.renew(ordinal);
+    draft.ledger.renew(who);
     for claim in &snap.ensemble.spec.claims {
-        let name = names::claim(&claim.name, snap.name(), ordinal);
+        let name = snap.roster().claim(&claim.name, who);
         let Some(found) = snap.claims.get(&name) else {
             continue;
         };
-        if snap.owns_claim(found, ordinal, &claim.name) {
+        if snap.roster().owns_claim(found, who, &claim.name) {
             let uid = found.meta.pin.uid.clone();
             draft.let_go.push(LetGo {
                 claim: name,

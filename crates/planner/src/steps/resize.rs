@@ -4,26 +4,27 @@
 use crate::memory::Kind;
 use crate::plan::{Draft, blocker};
 use crate::resize::{self, Standing};
+use crate::roster::MemberId;
 use crate::view::PodView;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::RolloutMethod;
-use ensemble_api::{Reason, StepState, labels, names};
+use ensemble_api::{Reason, StepState, labels};
 use serde_json::{Value, json};
 
 /// Says how far they are, and takes the note off those that are done.
 pub fn run(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let ordinals: Vec<u32> = snap.pod_ordinals().collect();
-    for ordinal in ordinals {
-        let Some(pod) = snap.our_pod(ordinal).filter(|p| !p.meta.deleting) else {
+    let members: Vec<MemberId> = snap.members().collect();
+    for who in members {
+        let Some(pod) = snap.our_pod(who).filter(|p| !p.meta.deleting) else {
             continue;
         };
         let Some(resize) = &pod.resize else { continue };
         if resize.done {
             forget(draft, pod);
         } else if draft.revisions.is_current(pod.revision()) {
-            let member = names::pod(snap.name(), ordinal);
+            let member = snap.roster().name(who);
             say(draft, pod, member, &resize.wanted);
         }
     }
@@ -78,7 +79,7 @@ pub fn gets_a_new_pod(draft: &Draft<'_>, pod: &PodView) -> bool {
 /// How many current members have not got what was asked for them: the next waits for them.
 pub fn under_way(draft: &Draft<'_>) -> usize {
     let snap = draft.snap;
-    let pods = snap.pod_ordinals().filter_map(|o| snap.our_pod(o));
+    let pods = snap.members().filter_map(|m| snap.our_pod(m));
     let current = pods.filter(|p| draft.revisions.is_current(p.revision()) && !p.meta.deleting);
     current
         .filter(|pod| match resize::standing(snap, pod) {

@@ -3,10 +3,11 @@
 
 use crate::engine::Lead;
 use crate::plan::{Draft, EngineWrite, blocker};
+use crate::roster::MemberId;
 use crate::safety::Sake;
 use crate::time::Time;
+use ensemble_api::Reason;
 use ensemble_api::report::Action;
-use ensemble_api::{Reason, names};
 
 /// Says what is wrong with the roles, and moves the lead away from where it cannot stay.
 pub fn run(draft: &mut Draft<'_>) {
@@ -33,21 +34,21 @@ fn nudge(draft: &mut Draft<'_>) {
         return;
     };
     let recent = |since: Option<Time>| since.is_some_and(|t| t.plus_ms(NUDGE_FOR_MS) > snap.now);
-    let others: Vec<u32> = snap.pod_ordinals().filter(|o| *o != leader).collect();
-    let stops = |o: &u32| {
-        let pod = snap.our_pod(*o);
+    let others: Vec<MemberId> = snap.members().filter(|m| *m != leader).collect();
+    let stops = |m: &MemberId| {
+        let pod = snap.our_pod(*m);
         pod.is_some_and(|p| p.meta.deleting || p.is_changing())
     };
     let stopping = snap.roles().synchronous() && others.iter().any(stops);
-    let run_is_new = |o: &u32| {
+    let run_is_new = |m: &MemberId| {
         let run = snap
-            .our_pod(*o)
+            .our_pod(*m)
             .and_then(|p| snap.memory.runs.get(&p.meta.pin.uid));
         recent(run.map(|r| r.since))
     };
     let changed = recent(snap.memory.led_since) || others.iter().any(run_is_new);
-    let follows = |o: &u32| snap.roles().in_sync(snap.name(), *o).is_ok();
-    let unfollowed = others.iter().any(|o| !follows(o) && snap.available(*o));
+    let follows = |m: &MemberId| snap.in_sync(*m).is_ok();
+    let unfollowed = others.iter().any(|m| !follows(m) && snap.available(*m));
     let named = snap
         .roles()
         .leader_says()
@@ -69,7 +70,7 @@ fn nudge(draft: &mut Draft<'_>) {
 /// That nobody, or more than one, is known to lead.
 fn lead(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    if snap.pod_ordinals().next().is_none() {
+    if snap.members().next().is_none() {
         return;
     }
     if let Some(at) = draft.safety.in_recovery_at().filter(|at| *at > snap.now) {
@@ -106,7 +107,7 @@ fn labelled(draft: &mut Draft<'_>) {
     if !settled {
         return draft.wake.at(snap.now.plus_ms(2_000));
     }
-    let name = names::pod(snap.name(), *who);
+    let name = snap.roster().name(*who);
     let message = format!(
         "{name} leads and its label {} is {found:?}, not {:?}",
         label.key, label.primary
@@ -144,12 +145,12 @@ fn move_away(draft: &mut Draft<'_>) {
     let Some(leader) = snap.roles().leader() else {
         return;
     };
-    if !draft.can_switch() || snap.replicas() < 2 {
+    if !draft.can_switch() || snap.roster().size() < 2 {
         return;
     }
-    let name = names::pod(snap.name(), leader);
-    if leader >= snap.replicas() {
-        let cause = format!("replicas is {}", snap.replicas());
+    let name = snap.roster().name(leader);
+    if !snap.roster().wants(leader) {
+        let cause = format!("replicas is {}", snap.roster().size());
         return draft.hand_over_to_best(Sake::of(&cause), |_| true);
     }
     let Some(node) = snap.our_pod(leader).map(|p| p.node.as_str()) else {
@@ -158,12 +159,17 @@ fn move_away(draft: &mut Draft<'_>) {
     if !draft.is_cordoned(leader) {
         return;
     }
-    let elsewhere = (0..snap.replicas()).any(|o| o != leader && !draft.is_cordoned(o));
+    let elsewhere = snap
+        .roster()
+        .wanted()
+        .any(|m| m != leader && !draft.is_cordoned(m));
     if elsewhere {
         let cause = format!("{name} leads on {node}, which is cordoned");
-        let cordoned: Vec<u32> = (0..snap.replicas())
-            .filter(|o| draft.is_cordoned(*o))
+        let cordoned: Vec<MemberId> = snap
+            .roster()
+            .wanted()
+            .filter(|m| draft.is_cordoned(*m))
             .collect();
-        draft.hand_over_to_best(Sake::of(&cause), move |o| !cordoned.contains(&o));
+        draft.hand_over_to_best(Sake::of(&cause), move |m| !cordoned.contains(&m));
     }
 }

@@ -7,11 +7,12 @@ use crate::method;
 use crate::plan::{Draft, blocker};
 use crate::presence::Presence;
 use crate::resize::{Standing, standing};
+use crate::roster::MemberId;
 use crate::safety::Sake;
 use ensemble_api::report::Action;
 use ensemble_api::spec::{Order, PrimaryTurn};
 use ensemble_api::status::{Method, SwitchPhase};
-use ensemble_api::{Reason, StepState, names};
+use ensemble_api::{Reason, StepState};
 
 /// Recreates outdated members.
 pub fn run(draft: &mut Draft<'_>) {
@@ -28,8 +29,8 @@ pub fn run(draft: &mut Draft<'_>) {
     }
     if draft.usable.as_ref() != Some(&draft.revisions.target) {
         // Not tried or not pulled yet: the step that prepares speaks for it.
-        for ordinal in outdated {
-            let member = names::pod(draft.snap.name(), ordinal);
+        for who in outdated {
+            let member = draft.snap.roster().name(who);
             draft.step(Action::Recreate, Some(member), &cause, StepState::Idle);
         }
         return;
@@ -39,19 +40,19 @@ pub fn run(draft: &mut Draft<'_>) {
     // What restarts nothing costs no budget, and still goes member by member.
     let most = draft.snap.ensemble.spec.rollout.max_unavailable as usize;
     let resizing = resize::under_way(draft) >= most;
-    for ordinal in outdated {
-        let leads = draft.snap.roles().leader() == Some(ordinal);
-        let choice = method::choose(draft.snap, ordinal, &draft.revisions.target);
+    for who in outdated {
+        let leads = draft.snap.roles().leader() == Some(who);
+        let choice = method::choose(draft.snap, who, &draft.revisions.target);
         let turn = Turn {
-            ordinal,
+            who,
             cause: why(&cause, &choice),
             method: choice.method,
             action: choice.action,
             replicas_left,
-            first: first == Some(ordinal),
+            first: first == Some(who),
         };
         replicas_left += usize::from(!leads);
-        waiting |= resizing && !draft.snap.presence(ordinal).is_down();
+        waiting |= resizing && !draft.snap.presence(who).is_down();
         waiting = if leads && !waiting && disturbs_the_lead(draft, &turn) {
             !primary(draft, &turn)
         } else {
@@ -62,7 +63,7 @@ pub fn run(draft: &mut Draft<'_>) {
 
 /// One member's turn.
 struct Turn {
-    ordinal: u32,
+    who: MemberId,
     cause: String,
     method: Method,
     action: Action,
@@ -73,7 +74,7 @@ struct Turn {
 }
 
 fn cause(draft: &Draft<'_>) -> String {
-    let from = &draft.snap.ensemble.status.current_revision;
+    let from = draft.snap.ensemble.status.current_revision();
     if from.is_empty() {
         return "the template changed".to_owned();
     }
@@ -84,12 +85,12 @@ fn cause(draft: &Draft<'_>) -> String {
 /// Who goes before all others where the primary is to go first: the one that led when it began. Once it
 /// has handed the lead over for that, or has its turn behind it, whoever leads then goes last: else the
 /// lead would go round for ever.
-fn goes_first(draft: &Draft<'_>) -> Option<u32> {
+fn goes_first(draft: &Draft<'_>) -> Option<MemberId> {
     let snap = draft.snap;
     if snap.ensemble.spec.rollout.order != Order::PrimaryFirst {
         return None;
     }
-    let mut pods = snap.pod_ordinals().filter_map(|o| snap.our_pod(o));
+    let mut pods = snap.members().filter_map(|m| snap.our_pod(m));
     if pods.any(|p| draft.revisions.is_current(p.revision())) {
         return None;
     }
@@ -98,11 +99,11 @@ fn goes_first(draft: &Draft<'_>) -> Option<u32> {
         left && s.revision == draft.revisions.target
     });
     let led = over.and_then(|s| {
-        let is_it = |o: &u32| {
-            let pod = snap.our_pod(*o);
+        let is_it = |m: &MemberId| {
+            let pod = snap.our_pod(*m);
             pod.is_some_and(|p| p.meta.pin.uid == s.from_uid)
         };
-        snap.pod_ordinals().find(is_it)
+        snap.members().find(is_it)
     });
     led.or(snap.roles().leader())
 }
@@ -117,18 +118,18 @@ fn why(cause: &str, choice: &method::Choice) -> String {
 
 fn disturbs_the_lead(draft: &Draft<'_>, turn: &Turn) -> bool {
     turn.method != Method::InPlace
-        || method::touches_engine(draft.snap, turn.ordinal, &draft.revisions.target)
+        || method::touches_engine(draft.snap, turn.who, &draft.revisions.target)
 }
 
 /// The primary's turn: it hands the lead over first, if it may and can. True if those after it need
 /// not wait.
 fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
     let snap = draft.snap;
-    let member = names::pod(snap.name(), turn.ordinal);
-    if snap.replicas() == 1 {
+    let member = snap.name_of(turn.who);
+    if snap.roster().size() == 1 {
         let cause = format!("{}; a single member: downtime is unavoidable", turn.cause);
         return draft.change(
-            turn.ordinal,
+            turn.who,
             turn.method,
             turn.action,
             &cause,
@@ -151,9 +152,11 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
         draft.block(Action::Switch, Some(member), &turn.cause, blocker);
         return false;
     }
-    let current: Vec<u32> = (0..snap.replicas())
-        .filter(|o| {
-            let pod = snap.our_pod(*o);
+    let current: Vec<MemberId> = snap
+        .roster()
+        .wanted()
+        .filter(|m| {
+            let pod = snap.our_pod(*m);
             turn.first || pod.is_some_and(|p| draft.revisions.is_current(p.revision()))
         })
         .collect();
@@ -162,7 +165,7 @@ fn primary(draft: &mut Draft<'_>, turn: &Turn) -> bool {
         revision: &revision,
         ..Sake::of(&turn.cause)
     };
-    draft.hand_over_to_best(sake, |o| current.contains(&o));
+    draft.hand_over_to_best(sake, |m| current.contains(&m));
     draft.step(turn.action, Some(member), &turn.cause, StepState::Idle);
     false
 }
@@ -177,33 +180,33 @@ fn is_approved(draft: &Draft<'_>) -> bool {
 }
 
 /// Members that are asked for and run something else than the target, in the order of their turn.
-fn outdated(draft: &Draft<'_>, first: Option<u32>) -> Vec<u32> {
+fn outdated(draft: &Draft<'_>, first: Option<MemberId>) -> Vec<MemberId> {
     let snap = draft.snap;
     let roles = snap.roles();
-    let turn = |ordinal: u32| match snap.presence(ordinal) {
+    let turn = |who: MemberId| match snap.presence(who) {
         Presence::Down(_) => 0,
-        _ if first == Some(ordinal) => 1,
-        _ if roles.leader() == Some(ordinal) => 4,
+        _ if first == Some(who) => 1,
+        _ if roles.leader() == Some(who) => 4,
         Presence::Unhealthy | Presence::Starting | Presence::Unreachable => 2,
-        _ if roles.in_sync(snap.name(), ordinal).is_err() => 2,
+        _ if snap.in_sync(who).is_err() => 2,
         _ => 3,
     };
-    let lag = |ordinal: u32| roles.sighting(ordinal).and_then(|s| s.lag).unwrap_or(0);
-    let mut ordinals: Vec<u32> = snap
-        .pod_ordinals()
-        .filter(|o| *o < snap.replicas())
-        .filter(|o| is_outdated(draft, *o))
+    let lag = |who: MemberId| roles.sighting(who).and_then(|s| s.lag).unwrap_or(0);
+    let mut members: Vec<MemberId> = snap
+        .members()
+        .filter(|m| snap.roster().wants(*m))
+        .filter(|m| is_outdated(draft, *m))
         .collect();
-    ordinals.sort_by_key(|o| {
+    members.sort_by_key(|m| {
         use std::cmp::Reverse;
-        (turn(*o), Reverse(lag(*o)), Reverse(*o))
+        (turn(*m), Reverse(lag(*m)), Reverse(*m))
     });
-    ordinals
+    members
 }
 
-fn is_outdated(draft: &Draft<'_>, ordinal: u32) -> bool {
-    let life = draft.ledger.incarnation(ordinal);
-    draft.snap.our_pod(ordinal).is_some_and(|pod| {
+fn is_outdated(draft: &Draft<'_>, who: MemberId) -> bool {
+    let life = draft.ledger.incarnation(who);
+    draft.snap.our_pod(who).is_some_and(|pod| {
         let former = pod.meta.incarnation != Some(life);
         let unfit =
             standing(draft.snap, pod) == Standing::Unsent || resize::gets_a_new_pod(draft, pod);
@@ -213,7 +216,7 @@ fn is_outdated(draft: &Draft<'_>, ordinal: u32) -> bool {
 
 /// Takes one member's turn; true if those after it have to wait.
 fn one(draft: &mut Draft<'_>, turn: &Turn, waiting: bool) -> bool {
-    let member = names::pod(draft.snap.name(), turn.ordinal);
+    let member = draft.snap.name_of(turn.who);
     let action = turn.action;
     if waiting {
         draft.step(action, Some(member), &turn.cause, StepState::Idle);
@@ -223,5 +226,5 @@ fn one(draft: &mut Draft<'_>, turn: &Turn, waiting: bool) -> bool {
         Method::InPlace => draft.revisions.target.clone(),
         _ => String::new(),
     };
-    !draft.change(turn.ordinal, turn.method, action, &turn.cause, &target)
+    !draft.change(turn.who, turn.method, action, &turn.cause, &target)
 }

@@ -7,10 +7,10 @@ use crate::plan::{Draft, Plan, Watch};
 use crate::presence::Presence;
 use crate::render;
 use crate::revision;
+use crate::roster::{Group, GroupIx, MemberId};
 use crate::write::Write;
-use ensemble_api::names::{self, DEFAULT_GROUP};
 use ensemble_api::report::{Action, STEPS_MAX, State};
-use ensemble_api::status::{EnsembleStatus, Lead, MEMBERS_MAX, MemberStatus, Summary};
+use ensemble_api::status::{EnsembleStatus, GroupStatus, Lead, MEMBERS_MAX, MemberStatus, Summary};
 use ensemble_api::{Reason, Report, Step, StepState};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::collections::BTreeSet;
@@ -143,26 +143,43 @@ fn failing(draft: &mut Draft<'_>) {
 }
 
 /// How many pods exist, and how many members are ready and updated.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Counts {
     exist: u32,
     ready: u32,
     updated: u32,
 }
 
-fn counts(draft: &Draft<'_>) -> Counts {
-    let snap = draft.snap;
-    let desired = snap.replicas();
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Counts {
-        exist: count(snap.pod_ordinals().count()),
-        ready: count((0..desired).filter(|o| snap.available(*o)).count()),
-        updated: count((0..desired).filter(|o| is_updated(draft, *o)).count()),
+impl Counts {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            exist: self.exist + other.exist,
+            ready: self.ready + other.ready,
+            updated: self.updated + other.updated,
+        }
     }
 }
 
-fn is_updated(draft: &Draft<'_>, ordinal: u32) -> bool {
-    let pod = draft.snap.our_pod(ordinal);
+/// Of all groups together.
+fn counts(draft: &Draft<'_>) -> Counts {
+    let groups = draft.snap.roster().groups();
+    let each = groups.map(|(group, _)| counts_of(draft, group));
+    each.fold(Counts::default(), Counts::plus)
+}
+
+fn counts_of(draft: &Draft<'_>, group: GroupIx) -> Counts {
+    let snap = draft.snap;
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let wanted = || snap.roster().wanted_in(group);
+    Counts {
+        exist: count(snap.members().filter(|m| m.group == group).count()),
+        ready: count(wanted().filter(|m| snap.available(*m)).count()),
+        updated: count(wanted().filter(|m| is_updated(draft, *m)).count()),
+    }
+}
+
+fn is_updated(draft: &Draft<'_>, who: MemberId) -> bool {
+    let pod = draft.snap.our_pod(who);
     pod.is_some_and(|p| {
         let resized = p.resize.as_ref().is_none_or(|r| r.done);
         draft.revisions.is_current(p.revision()) && resized && !p.meta.deleting
@@ -238,7 +255,7 @@ fn state(draft: &Draft<'_>, counts: Counts) -> State {
         .iter()
         .filter_map(|s| s.blocker.as_ref().map(|b| b.reason))
         .collect();
-    let replicas = draft.snap.replicas();
+    let replicas = draft.snap.roster().size();
     let whole = counts.ready == replicas && counts.updated == replicas && draft.permits.is_empty();
     let busy = draft.steps.iter().any(|s| !is_advice(s));
     if whole && !busy {
@@ -284,15 +301,9 @@ fn report(draft: &Draft<'_>, state: State) -> Report {
 fn status(draft: &Draft<'_>, state: State, counts: Counts) -> EnsembleStatus {
     let snap = draft.snap;
     let old = &snap.ensemble.status;
-    let replicas = snap.replicas();
-    let whole = counts.ready == replicas && counts.updated == replicas && draft.revisions.settled();
-    let current = if whole || old.current_revision.is_empty() && draft.revisions.settled() {
-        draft.revisions.target.clone()
-    } else {
-        old.current_revision.clone()
-    };
+    let replicas = snap.roster().size();
     let mut ledger = old.ledger.clone();
-    ledger.insert(DEFAULT_GROUP.into(), draft.ledger.to_status());
+    ledger.extend(draft.ledger.to_status(snap.roster()));
     let kept = old
         .in_flight
         .iter()
@@ -306,8 +317,7 @@ fn status(draft: &Draft<'_>, state: State, counts: Counts) -> EnsembleStatus {
         ready_replicas: counts.ready,
         updated_replicas: counts.updated,
         selector: selector(draft),
-        revision: draft.revisions.target.clone(),
-        current_revision: current,
+        groups: groups(draft),
         epoch: old.epoch,
         progressed_at: old.progressed_at.clone(),
         summary: Summary::default(),
@@ -327,6 +337,35 @@ fn status(draft: &Draft<'_>, state: State, counts: Counts) -> EnsembleStatus {
     status.summary = summary(draft, &status, replicas);
     set_conditions(draft, &mut status, state);
     status
+}
+
+fn groups(draft: &Draft<'_>) -> Vec<GroupStatus> {
+    let groups = draft.snap.roster().groups();
+    let one = |(ix, group): (GroupIx, &Group)| {
+        let counts = counts_of(draft, ix);
+        GroupStatus {
+            name: group.name.clone(),
+            replicas: counts.exist,
+            ready_replicas: counts.ready,
+            updated_replicas: counts.updated,
+            revision: draft.revisions.target.clone(),
+            current_revision: current_revision(draft, ix, group, counts),
+        }
+    };
+    groups.map(one).collect()
+}
+
+/// The revision that last reached everybody in a group.
+fn current_revision(draft: &Draft<'_>, ix: GroupIx, group: &Group, counts: Counts) -> String {
+    let all = draft.snap.roster().wanted_in(ix).count();
+    let old = draft.snap.ensemble.status.group(&group.name);
+    let old = old.map_or("", |g| &g.current_revision);
+    let whole = counts.ready as usize == all && counts.updated as usize == all;
+    if (whole || old.is_empty()) && draft.revisions.settled() {
+        draft.revisions.target.clone()
+    } else {
+        old.to_owned()
+    }
 }
 
 fn selector(draft: &Draft<'_>) -> String {
@@ -354,6 +393,7 @@ fn summary(draft: &Draft<'_>, status: &EnsembleStatus, replicas: u32) -> Summary
         ready: format!("{}/{replicas}", status.ready_replicas),
         primary: primary(draft),
         updated: format!("{}/{replicas}", status.updated_replicas),
+        revision: revisions(status),
         step: if left == 0 {
             "-".into()
         } else {
@@ -363,12 +403,17 @@ fn summary(draft: &Draft<'_>, status: &EnsembleStatus, replicas: u32) -> Summary
     }
 }
 
+fn revisions(status: &EnsembleStatus) -> String {
+    let all: Vec<&str> = status.groups.iter().map(|g| g.revision.as_str()).collect();
+    all.join(",")
+}
+
 /// Who leads now, else who was last seen to.
 fn lead(draft: &Draft<'_>) -> Option<Lead> {
     match draft.snap.lead() {
         engine::Lead::Equals => None,
         engine::Lead::One { who, term } => Some(Lead {
-            member: names::pod(draft.snap.name(), *who),
+            member: draft.snap.roster().name(*who),
             term: *term,
         }),
         _ => draft.snap.ensemble.status.lead.clone(),
@@ -378,43 +423,43 @@ fn lead(draft: &Draft<'_>) -> Option<Lead> {
 fn primary(draft: &Draft<'_>) -> String {
     match draft.snap.lead() {
         engine::Lead::Equals => String::new(),
-        engine::Lead::One { who, .. } => names::pod(draft.snap.name(), *who),
+        engine::Lead::One { who, .. } => draft.snap.roster().name(*who),
         _ => "-".into(),
     }
 }
 
-fn in_sync(draft: &Draft<'_>, ordinal: u32) -> Option<bool> {
+fn in_sync(draft: &Draft<'_>, who: MemberId) -> Option<bool> {
     let snap = draft.snap;
-    let runs = snap.roles().sighting(ordinal).is_some();
-    runs.then(|| snap.roles().in_sync(snap.name(), ordinal).is_ok())
+    let runs = snap.roles().sighting(who).is_some();
+    runs.then(|| snap.in_sync(who).is_ok())
 }
 
 fn members(draft: &Draft<'_>) -> Vec<MemberStatus> {
     let snap = draft.snap;
-    let mut ordinals: Vec<u32> = (0..snap.replicas()).chain(snap.pod_ordinals()).collect();
-    ordinals.sort_unstable();
-    ordinals.dedup();
+    let mut members: Vec<MemberId> = snap.roster().wanted().chain(snap.members()).collect();
+    members.sort_unstable();
+    members.dedup();
     // Those that need attention first, if not all can be listed.
-    if ordinals.len() > MEMBERS_MAX {
-        let serves = |o: &u32| snap.presence(*o) == Presence::Serving;
-        ordinals.sort_by_cached_key(|o| (serves(o), *o));
-        ordinals.truncate(MEMBERS_MAX);
+    if members.len() > MEMBERS_MAX {
+        let serves = |m: &MemberId| snap.presence(*m) == Presence::Serving;
+        members.sort_by_cached_key(|m| (serves(m), *m));
+        members.truncate(MEMBERS_MAX);
     }
-    let row = |ordinal: u32| MemberStatus {
-        name: names::pod(snap.name(), ordinal),
-        presence: snap.presence(ordinal).word().into(),
-        role: engine::word(snap.roles(), ordinal, snap.presence(ordinal)),
-        in_sync: in_sync(draft, ordinal),
+    let row = |who: MemberId| MemberStatus {
+        name: snap.roster().name(who),
+        presence: snap.presence(who).word().into(),
+        role: engine::word(snap.roles(), who, snap.presence(who)),
+        in_sync: in_sync(draft, who),
         node: snap
-            .our_pod(ordinal)
+            .our_pod(who)
             .map(|p| p.node.clone())
             .unwrap_or_default(),
-        updated: is_updated(draft, ordinal),
-        message: evidence::of(snap, ordinal)
+        updated: is_updated(draft, who),
+        message: evidence::of(snap, who)
             .map(|t| t.message)
             .unwrap_or_default(),
     };
-    ordinals.into_iter().map(row).collect()
+    members.into_iter().map(row).collect()
 }
 
 fn set_conditions(draft: &Draft<'_>, status: &mut EnsembleStatus, state: State) {
@@ -433,10 +478,12 @@ fn set_conditions(draft: &Draft<'_>, status: &mut EnsembleStatus, state: State) 
             format!("{} members serve", status.summary.ready),
         ),
     };
-    let replicas = draft.snap.replicas();
+    let replicas = draft.snap.roster().size();
     let enough = replicas.saturating_sub(draft.snap.ensemble.spec.rollout.max_unavailable);
-    let serving = (0..replicas)
-        .filter(|o| draft.snap.presence(*o) == Presence::Serving)
+    let serving = draft
+        .snap
+        .wanted()
+        .filter(|m| draft.snap.presence(*m) == Presence::Serving)
         .count();
     let available = serving >= enough as usize && (serving > 0 || replicas == 0);
     let busy = matches!(

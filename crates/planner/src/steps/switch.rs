@@ -6,7 +6,7 @@ use crate::plan::{Draft, blocker};
 use crate::time::Time;
 use ensemble_api::report::Action;
 use ensemble_api::status::{SwitchPhase, Switchover};
-use ensemble_api::{Reason, StepState, names};
+use ensemble_api::{Reason, StepState};
 
 /// Moves an open switchover on, by what is seen.
 pub fn run(draft: &mut Draft<'_>) {
@@ -59,7 +59,7 @@ fn asked(draft: &Draft<'_>, switch: &Switchover, late: bool) -> (SwitchPhase, St
     let snap = draft.snap;
     let open = (SwitchPhase::Asked, switch.message.clone());
     if let Lead::One { who, term } = snap.lead() {
-        let leader = names::pod(snap.name(), *who);
+        let leader = snap.roster().name(*who);
         let uid = snap.our_pod(*who).map(|p| p.meta.pin.uid.as_str());
         let later = *term > switch.term || crate::mutants::is_off("arrived-at-a-higher-term");
         if later && uid == Some(switch.to_uid.as_str()) {
@@ -101,10 +101,7 @@ fn report(draft: &mut Draft<'_>, switch: &Switchover) {
     let mut blocker = blocker(draft.snap, Reason::SwitchingOver, message);
     blocker.observed = match draft.snap.lead() {
         Lead::One { who, term } => {
-            format!(
-                "{} leads at term {term}",
-                names::pod(draft.snap.name(), *who)
-            )
+            format!("{} leads at term {term}", draft.snap.roster().name(*who))
         }
         _ => "nobody is seen to lead".into(),
     };

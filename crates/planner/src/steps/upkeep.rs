@@ -175,7 +175,7 @@ fn old_revisions(draft: &mut Draft<'_>) {
     let snap = draft.snap;
     let mut used: BTreeSet<&str> = snap.pods.values().map(|p| p.revision()).collect();
     used.insert(&draft.revisions.target);
-    used.insert(&snap.ensemble.status.current_revision);
+    used.insert(snap.ensemble.status.current_revision());
     used.extend(draft.revisions.same.iter().map(String::as_str));
     let mut idle: Vec<_> = snap
         .revisions
@@ -206,7 +206,7 @@ fn marks(draft: &mut Draft<'_>) {
     let meta = &snap.ensemble.meta;
     let has_claims = !snap.ensemble.spec.claims.is_empty();
     let mut body = json!({"metadata": {}});
-    let born = !draft.ledger.born.is_empty() && has_claims;
+    let born = draft.ledger.anyone_born() && has_claims;
     if born && !meta.annotations.contains_key(labels::BORN) {
         body["metadata"]["annotations"] = json!({labels::BORN: "true"});
     }

@@ -62,7 +62,7 @@ fn changed(from: &Value, to: &Value) -> World {
     }
     world.ensemble["spec"]["template"] = to.clone();
     world.ensemble["metadata"]["generation"] = 2.into();
-    world.ensemble["status"]["currentRevision"] = name_of(from).into();
+    world.reached(&name_of(from));
     world
 }
 

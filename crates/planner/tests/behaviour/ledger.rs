@@ -1,11 +1,15 @@
 //! A status that is lost or older than the world is put right by what exists.
 
 use crate::common::*;
+use ensemble_planner::cast::Cast;
 use serde_json::json;
 
 fn ledger(world: &World) -> (u32, String) {
-    let ledger = world.snapshot().ledger().to_status();
-    (ledger.next, ledger.born)
+    let snap = world.snapshot();
+    let cast = Cast::of(&snap);
+    let stored = cast.ledger().to_status(cast.roster());
+    let ledger = &stored["members"];
+    (ledger.next, ledger.born.clone())
 }
 
 #[test]
@@ -66,8 +70,10 @@ fn a_rebuilt_ledger_knows_which_life_a_member_is_in() {
         .change_claim("wal", 1, &life)
         .pod(1, &life);
     world.lose_status();
-    let ledger = world.snapshot().ledger();
-    assert_eq!((ledger.incarnation(0), ledger.incarnation(1)), (0, 3));
+    let snap = world.snapshot();
+    let cast = Cast::of(&snap);
+    let lives = [0, 1].map(|o| cast.ledger().incarnation(member(o)));
+    assert_eq!(lives, [0, 3]);
     assert!(
         !reasons(&world.plan())
             .iter()
@@ -91,7 +97,7 @@ fn a_wiped_status_is_rebuilt_and_touches_nobody() {
     let rebuilt = status(&plan).unwrap();
     assert_eq!((rebuilt.ready_replicas, rebuilt.updated_replicas), (3, 3));
     assert_eq!(rebuilt.ledger["members"].born, "0-2");
-    assert_eq!(rebuilt.current_revision, revision_name("1"));
+    assert_eq!(rebuilt.current_revision(), revision_name("1"));
     assert_quiet(&world.store_status().plan());
 }
 

@@ -270,7 +270,7 @@ fn a_template_of_which_the_api_server_makes_the_same_pod_rolls_nobody() {
     assert_quiet(&world.plan());
     let status = world.snapshot().ensemble.status;
     assert_eq!(status.updated_replicas, 3);
-    assert_eq!(status.current_revision, revision_name("2"));
+    assert_eq!(status.current_revision(), revision_name("2"));
 }
 
 #[test]

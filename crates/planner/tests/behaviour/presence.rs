@@ -2,13 +2,15 @@
 
 use crate::common::*;
 use ensemble_planner::Time;
+use ensemble_planner::cast::Cast;
 use ensemble_planner::presence::{Presence, ProofOfDown};
 use serde_json::json;
 
 fn presence(change: impl Fn(&mut World)) -> Presence {
     let mut world = World::converged(3);
     change(&mut world);
-    world.snapshot().presence(0)
+    let snap = world.snapshot();
+    Cast::of(&snap).presence(member(0))
 }
 
 fn down(proof: ProofOfDown) -> Presence {

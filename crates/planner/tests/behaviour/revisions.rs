@@ -74,11 +74,11 @@ fn the_current_revision_is_the_one_that_last_reached_everybody() {
     let mut world = World::settled(2);
     world.prepared("2").member(1, "2").store_status();
     let status = world.snapshot().ensemble.status;
-    assert_eq!(status.revision, revision_name("2"));
-    assert_eq!(status.current_revision, revision_name("1"));
+    assert_eq!(status.revision(), revision_name("2"));
+    assert_eq!(status.current_revision(), revision_name("1"));
     world.member(0, "2").store_status();
     assert_eq!(
-        world.snapshot().ensemble.status.current_revision,
+        world.snapshot().ensemble.status.current_revision(),
         revision_name("2")
     );
 }

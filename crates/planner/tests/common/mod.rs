@@ -4,7 +4,9 @@
 mod roles;
 pub use roles::*;
 
+use ensemble_planner::cast::Cast;
 use ensemble_planner::memory::{Check, Failure, Kind, Memory, Taken};
+use ensemble_planner::roster::MemberId;
 use ensemble_planner::snapshot::Nodes;
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, NodeView, PodView, RequestView, RevisionView, ServiceView,
@@ -21,6 +23,14 @@ pub const UID: &str = "ens-uid";
 pub fn template(tag: &str) -> Map<String, Value> {
     let value = json!({"spec": {"containers": [{"name": "app", "image": format!("app:{tag}")}]}});
     value.as_object().cloned().unwrap()
+}
+
+/// The member of the one group with that ordinal.
+pub fn member(ordinal: u32) -> MemberId {
+    MemberId {
+        ordinal,
+        ..MemberId::default()
+    }
 }
 
 /// The name of the revision with that image tag.
@@ -104,7 +114,7 @@ impl World {
         for ordinal in 0..replicas {
             world.member(ordinal, "1");
         }
-        world.ensemble["status"]["currentRevision"] = revision_name("1").into();
+        world.reached(&revision_name("1"));
         world.services.insert(
             "orders-members".into(),
             json!({"metadata": {"name": "orders-members", "uid": "svc", "labels": {"ensemble.dev/ensemble": "orders"},
@@ -284,10 +294,18 @@ impl World {
         self
     }
 
+    /// That revision was the last to reach everybody.
+    pub fn reached(&mut self, revision: &str) -> &mut Self {
+        self.ensemble["status"]["groups"] =
+            json!([{"name": "members", "currentRevision": revision}]);
+        self
+    }
+
     pub fn claim(&mut self, claim: &str, ordinal: u32) -> &mut Self {
         let snap = self.bare();
-        let life = snap.ledger().incarnation(ordinal);
-        let mut body = render::claim(&snap, claim, &Map::new(), ordinal, life);
+        let cast = Cast::of(&snap);
+        let life = cast.ledger().incarnation(member(ordinal));
+        let mut body = render::claim(&cast, claim, &Map::new(), member(ordinal), life);
         body["metadata"]["uid"] = format!("{claim}-{ordinal}").into();
         body["status"] = json!({"phase": "Bound"});
         self.claims
@@ -317,14 +335,15 @@ impl World {
 
     fn pod_at(&mut self, ordinal: u32, tag: &str) -> &mut Self {
         let snap = self.bare();
+        let cast = Cast::of(&snap);
         let member = render::Member {
-            ordinal,
-            incarnation: snap.ledger().incarnation(ordinal),
+            who: member(ordinal),
+            incarnation: cast.ledger().incarnation(member(ordinal)),
             revision: &revision_name(tag),
             number: 1,
             template: &template(tag),
         };
-        let mut pod = render::pod(&snap, member);
+        let mut pod = render::pod(&cast, member);
         let uid = format!("pod-{ordinal}");
         pod["metadata"]["uid"] = uid.clone().into();
         pod["metadata"]["resourceVersion"] = "5".into();

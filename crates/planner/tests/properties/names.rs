@@ -1,7 +1,9 @@
 //! Names of revisions, and sets of ordinals as text.
 
-use ensemble_api::names::{self, Ordinals};
+use ensemble_api::names::Ordinals;
 use ensemble_planner::revision;
+use ensemble_planner::roster::{MemberId, Roster};
+use ensemble_planner::view::EnsembleView;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
@@ -81,8 +83,11 @@ proptest! {
     }
 
     #[test]
-    fn a_member_name_gives_back_its_ordinal(ensemble in "[a-z]([-a-z0-9]{0,10}[a-z0-9])?", ordinal: u32) {
-        let pod = names::pod(&ensemble, ordinal);
-        prop_assert_eq!(names::ordinal_of(&ensemble, &pod), Some(ordinal));
+    fn a_member_name_gives_back_its_member(ensemble in "[a-z]([-a-z0-9]{0,10}[a-z0-9])?", ordinal: u32) {
+        let mut view = EnsembleView::default();
+        view.meta.pin.name = ensemble;
+        let roster = Roster::of(&view);
+        let member = MemberId { ordinal, ..MemberId::default() };
+        prop_assert_eq!(roster.named(&roster.name(member)), Some(member));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::worlds;
+use ensemble_planner::cast::Cast;
 use ensemble_planner::presence::Presence;
 use ensemble_planner::{confirm, plan};
 use proptest::prelude::*;
@@ -18,8 +19,9 @@ fn unavailable(world: &World) -> BTreeSet<u32> {
         |i: &&ensemble_api::status::Intent| ensemble_planner::safety::intent_is_live(&snap, i);
     let intents = snap.ensemble.status.in_flight.iter().filter(live);
     let in_flight: BTreeSet<u32> = intents.map(|i| ordinal(&i.member)).collect();
-    let all = 0..snap.replicas();
-    all.filter(|o| !snap.available(*o) || in_flight.contains(o))
+    let cast = Cast::of(&snap);
+    let all = 0..snap.ensemble.spec.replicas;
+    all.filter(|o| !cast.available(member(*o)) || in_flight.contains(o))
         .collect()
 }
 
@@ -42,7 +44,7 @@ proptest! {
         let budget = snap.ensemble.spec.rollout.max_unavailable as usize;
         let granted: Vec<u32> = granted(&world).iter().map(|m| ordinal(m)).collect();
         let before = unavailable(&world);
-        let serving = granted.iter().filter(|o| **o < snap.replicas() && !before.contains(o)).count();
+        let serving = granted.iter().filter(|o| **o < snap.ensemble.spec.replicas && !before.contains(o)).count();
         if serving > 0 {
             prop_assert!(before.len() + serving <= budget, "{before:?} {granted:?} {budget}");
         }
@@ -54,9 +56,10 @@ proptest! {
     fn beyond_the_budget_only_one_member_that_runs_is_taken(world in worlds::world()) {
         let snap = world.snapshot();
         let budget = snap.ensemble.spec.rollout.max_unavailable as usize;
-        let running = |m: &String| !matches!(snap.presence(ordinal(m)), Presence::Down(_));
+        let cast = Cast::of(&snap);
+        let running = |m: &String| !matches!(cast.presence(member(ordinal(m))), Presence::Down(_));
         let granted: Vec<String> = granted(&world).into_iter().filter(running).collect();
-        let asked = granted.iter().filter(|m| ordinal(m) < snap.replicas()).count();
+        let asked = granted.iter().filter(|m| ordinal(m) < snap.ensemble.spec.replicas).count();
         if unavailable(&world).len() > budget {
             prop_assert!(asked <= 1, "{granted:?}");
         }

@@ -7,7 +7,7 @@ mod trouble;
 
 pub use record::{End, Event, Forecast, Stride};
 pub use seed::Given;
-pub use trouble::{TROUBLES, Trouble};
+pub use trouble::{TROUBLES, Trouble, asked_for};
 
 use crate::desk::Desk;
 use crate::invariants::Checker;

@@ -6,6 +6,8 @@ use crate::scenario::pod_ready;
 use crate::world::World;
 use ensemble_api::report::Action;
 use ensemble_api::{Blocker, EnsembleStatus, Report, State, Step, StepState};
+use ensemble_planner::roster::Roster;
+use ensemble_planner::view::EnsembleView;
 use serde::Serialize;
 use serde_json::Value;
 use simkube::{Change, Resource};
@@ -419,10 +421,12 @@ impl Counts {
             world.cluster.get(Resource::Pods, namespace, name).is_some()
         };
         let asked = crate::scenario::ensemble(world);
-        let replicas = asked.and_then(|e| e["spec"]["replicas"].as_u64());
+        let asked = asked.and_then(|e| EnsembleView::read(&e).ok());
+        let roster = asked.map(|view| Roster::of(&view));
         let extra = |key: &simkube::Key| {
-            let ordinal = key.rsplit('-').next().and_then(|o| o.parse::<u64>().ok());
-            ordinal >= replicas
+            let (_, name) = simkube::split_key(key);
+            let wanted = roster.as_ref().is_some_and(|r| r.asked_for(name).is_ok());
+            !wanted
         };
         let gone = known.iter().filter(|key| !there(key) && extra(key)).count();
         counts.removed = u32::try_from(gone).unwrap_or(u32::MAX);

@@ -3,6 +3,8 @@
 use super::record::Recorder;
 use crate::process::Process;
 use crate::world::World;
+use ensemble_planner::roster::Roster;
+use ensemble_planner::view::EnsembleView;
 use serde_json::{Value, json};
 use simkube::config::Behaviour;
 use simkube::{Request, Resource};
@@ -306,6 +308,12 @@ fn evict_all(world: &mut World, node: &str) -> usize {
         }
     }
     here.len()
+}
+
+/// Whether an Ensemble asks for a member of that name; else who there is.
+pub fn asked_for(ensemble: &Value, member: &str) -> Result<(), String> {
+    let view = EnsembleView::read(ensemble).map_err(|unreadable| unreadable.to_string())?;
+    Roster::of(&view).asked_for(member).map(drop)
 }
 
 #[cfg(test)]
