@@ -104,7 +104,7 @@ pub enum Action {
     /// The engine restarts in its container.
     Restart,
     /// A pod that has ended makes way for a new one.
-    Replace,
+    Clear,
     /// A member leaves because of scaling in.
     Remove,
     /// A template is tried at the API server.

@@ -272,7 +272,7 @@ pub enum Method {
     /// Evicted, then created again on the same claims.
     Recreate,
     /// Proven down or ended: deleted, then created again on the same claims.
-    Replace,
+    Clear,
     /// Evicted and not created again.
     Remove,
     /// What changed is brought to the same pod: images, CPU and memory, labels, annotations.

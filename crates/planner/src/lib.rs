@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod memory;
 pub mod method;
 pub mod pace;
+mod parameters;
 pub mod plan;
 pub mod presence;
 pub mod quantity;
@@ -27,6 +28,7 @@ mod steps;
 pub mod time;
 pub mod view;
 pub mod wanted;
+pub mod wish;
 pub mod write;
 
 pub use plan::{Plan, plan};

@@ -5,10 +5,9 @@ use crate::change::{self, Change, NotInPlace, Template};
 use crate::resize::{self, Standing};
 use crate::roster::MemberId;
 use crate::view::PodView;
+use crate::wish::Act;
 use ensemble_api::labels;
-use ensemble_api::report::Action;
 use ensemble_api::spec::RolloutMethod;
-use ensemble_api::status::Method;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,17 +17,14 @@ pub const BACK_OFF_MS: i64 = 10 * 60 * 1000;
 /// A method, and what is surprising about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The method.
-    pub method: Method,
-    /// The word for it.
-    pub action: Action,
+    /// The act.
+    pub act: Act,
     /// Why it is recreated although it could be changed in place.
     pub surprise: Option<String>,
 }
 
 const RECREATE: Choice = Choice {
-    method: Method::Recreate,
-    action: Action::Recreate,
+    act: Act::Recreate,
     surprise: None,
 };
 
@@ -54,7 +50,7 @@ pub fn choose(cast: &Cast<'_>, who: MemberId, target: &str) -> Choice {
         return RECREATE;
     }
     if pod.revision() == target {
-        return finish_resize(cast, pod);
+        return finish_resize(cast, pod, target);
     }
     let refused = cast.memory.refused.get(&pod.meta.pin.uid);
     if let Some(refused) = refused.filter(|r| r.revision == target) {
@@ -76,30 +72,30 @@ pub fn choose(cast: &Cast<'_>, who: MemberId, target: &str) -> Choice {
         None if change.is_empty() && pod.resize.is_none() => RECREATE,
         None => {
             let resizes = !change.resources.is_empty() || pod.resize.is_some();
-            in_place_by(&restarts, resizes)
+            in_place_by(&restarts, resizes, target)
         }
     }
 }
 
 /// A member that has its revision, and not all its resources.
-fn finish_resize(cast: &Cast<'_>, pod: &PodView) -> Choice {
+fn finish_resize(cast: &Cast<'_>, pod: &PodView, target: &str) -> Choice {
     match resize::standing(cast, pod) {
         Standing::Impossible { why, .. } => recreate_because(why),
         Standing::Settled => RECREATE,
         _ => {
             let restarts = pod.resize.as_ref().map(|r| r.restarts.clone());
-            in_place_by(&restarts.unwrap_or_default(), true)
+            in_place_by(&restarts.unwrap_or_default(), true, target)
         }
     }
 }
 
-fn in_place_by(restarts: &BTreeSet<String>, resizes: bool) -> Choice {
+fn in_place_by(restarts: &BTreeSet<String>, resizes: bool, target: &str) -> Choice {
+    let to = target.to_owned();
     Choice {
-        method: Method::InPlace,
-        action: match (restarts.is_empty(), resizes) {
-            (false, _) => Action::InPlace,
-            (true, true) => Action::Resize,
-            (true, false) => Action::Relabel,
+        act: match (restarts.is_empty(), resizes) {
+            (false, _) => Act::InPlace { to },
+            (true, true) => Act::Resize { to },
+            (true, false) => Act::Relabel { to },
         },
         surprise: None,
     }

@@ -2,7 +2,7 @@
 
 use crate::cast::Cast;
 use crate::ledger::Ledgers;
-use crate::memory::{Failure, Kind};
+use crate::memory::Failure;
 use crate::revision::Revisions;
 use crate::roster::MemberId;
 use crate::safety::{Letting, Permit, Refusal, Safety, Sake};
@@ -11,7 +11,7 @@ use crate::steps;
 use crate::time::{Time, Wake};
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::status::{LetGo, Method, ParameterChange, SwitchPhase, Switchover};
+use ensemble_api::status::{LetGo, ParameterChange, SwitchPhase, Switchover};
 use ensemble_api::{Blocker, Reason, Report, Step, StepState};
 use std::collections::BTreeSet;
 
@@ -88,9 +88,8 @@ pub fn plan(snap: &Snapshot) -> Plan {
     steps::requests::run(&mut draft);
     steps::claims::run(&mut draft);
     steps::members::run(&mut draft);
-    steps::scale::run(&mut draft);
     steps::resize::run(&mut draft);
-    steps::rollout::run(&mut draft);
+    steps::turns::run(&mut draft);
     steps::parameters::run(&mut draft);
     steps::evicted::run(&mut draft);
     steps::upkeep::run(&mut draft);
@@ -165,61 +164,6 @@ impl<'s> Draft<'s> {
             return;
         }
         self.writes.push(write);
-    }
-
-    /// Wants a member disrupted; true if it is, or is about to be.
-    pub fn disrupt(&mut self, who: MemberId, method: Method, action: Action, cause: &str) -> bool {
-        self.change(who, method, action, cause, "")
-    }
-
-    /// Wants a member changed to a target; true if it is, or is about to be.
-    pub fn change(
-        &mut self,
-        who: MemberId,
-        method: Method,
-        action: Action,
-        cause: &str,
-        target: &str,
-    ) -> bool {
-        let member = self.snap.roster().name(who);
-        let key = (Kind::Pod, member.clone());
-        let failure = self.snap.memory.failures.get(&key);
-        if let Some(failure) = failure.filter(|f| f.retry_at > self.snap.now) {
-            self.wake.at(failure.retry_at);
-            self.failed(action, member, cause, failure);
-            return false;
-        }
-        let stored = self.snap.ensemble.status.in_flight.iter();
-        if stored
-            .filter(|i| !self.over.contains(&i.uid))
-            .any(|i| i.member == member)
-        {
-            // Our own intent, being confirmed and sent. What a budget refused is not under way
-            // because it is asked for once more.
-            match failure.filter(|f| f.reason == Reason::EvictionRefused) {
-                Some(refused) => self.failed(action, member, cause, refused),
-                None => self.step(action, Some(member), cause, StepState::Running),
-            }
-            return true;
-        }
-        match self.safety.grant(who, method, target) {
-            Ok(permit) => {
-                self.permits.push(permit);
-                self.step(action, Some(member), cause, StepState::Running);
-                true
-            }
-            Err(refusal) => {
-                let at = self
-                    .safety
-                    .recovery_at(who)
-                    .filter(|at| *at > self.snap.now);
-                if let Some(at) = at {
-                    self.wake.at(at);
-                }
-                self.refused(action, member, cause, &refusal);
-                false
-            }
-        }
     }
 
     /// Whether the engine can hand the lead over.
@@ -348,7 +292,7 @@ impl<'s> Draft<'s> {
         });
     }
 
-    fn failed(&mut self, action: Action, member: String, cause: &str, failure: &Failure) {
+    pub fn failed(&mut self, action: Action, member: String, cause: &str, failure: &Failure) {
         let mut blocker = blocker(self.snap, failure.reason, failure.message.clone());
         if failure.reason == Reason::EvictionRefused {
             blocker.message += &steps::evicted::explain(self.snap);
@@ -356,7 +300,7 @@ impl<'s> Draft<'s> {
         self.block(action, Some(member), cause, blocker);
     }
 
-    fn refused(&mut self, action: Action, member: String, cause: &str, refusal: &Refusal) {
+    pub fn refused(&mut self, action: Action, member: String, cause: &str, refusal: &Refusal) {
         let message = format!("{} is false: {}", refusal.predicate, refusal.observed);
         let mut blocker = blocker(self.snap, refusal.reason, message);
         blocker.observed = refusal.observed.clone();

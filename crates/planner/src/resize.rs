@@ -7,8 +7,10 @@
 use crate::cast::Cast;
 use crate::change::{self, restarts_for};
 use crate::quantity::{self, Quantity};
+use crate::revision::Revisions;
 use crate::view::PodView;
 use ensemble_api::labels;
+use ensemble_api::spec::RolloutMethod;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -243,4 +245,26 @@ fn fits_a_node(cast: &Cast<'_>, revision: &str) -> bool {
     nodes
         .values()
         .any(|n| n.ready && !n.cordoned && takes(n.cpu, cpu) && takes(n.memory, memory))
+}
+
+/// Whether a member whose resize does not come about gets a new pod instead.
+pub fn gets_a_new_pod(cast: &Cast<'_>, pod: &PodView) -> bool {
+    let asked = cast.ensemble.spec.rollout.method == RolloutMethod::Recreate;
+    match standing(cast, pod) {
+        Standing::Settled | Standing::Unsent | Standing::Working => false,
+        Standing::Deferred(_) | Standing::Failing(_) => asked,
+        Standing::Impossible { anew, .. } => asked || anew,
+    }
+}
+
+/// How many current members have not got what was asked for them: the next waits for them.
+pub fn under_way(cast: &Cast<'_>, revisions: &Revisions) -> usize {
+    let pods = cast.members().filter_map(|m| cast.our_pod(m));
+    let current = pods.filter(|p| revisions.is_current(p.revision()) && !p.meta.deleting);
+    current
+        .filter(|pod| match standing(cast, pod) {
+            Standing::Settled | Standing::Unsent => false,
+            _ => !gets_a_new_pod(cast, pod),
+        })
+        .count()
 }

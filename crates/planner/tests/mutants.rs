@@ -283,12 +283,6 @@ const CASES: &[Case] = &[
         pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "2"}});
         !written(&world.plan()).contains(&"Patch Pod orders-2".to_owned())
     }),
-    ("proven-down", || {
-        let mut world = World::settled(3);
-        world.intent(1, "Replace", 7);
-        let snap = world.snapshot();
-        confirm(&snap, &snap.ensemble.status.in_flight[0], Time(0)).is_err()
-    }),
     ("primary-has-successor", || {
         let mut world = handing_over();
         world.spec(&json!({"rollout": {"primary": "Restart", "maxUnavailable": 3}}));

@@ -115,11 +115,7 @@ pub const ALL: &[Guarantee] = &[
             "two_unhealthy_members_are_not_down_and_wait_for_the_budget",
             "what_is_proven_down_is_deleted_and_what_runs_is_evicted",
         ],
-        mutants: &[
-            "proven-down",
-            "unhealthy-is-not-down",
-            "node-gone-after-a-while",
-        ],
+        mutants: &["unhealthy-is-not-down", "node-gone-after-a-while"],
     },
     Guarantee {
         promise: "What was planned is looked at again before it is done, and dropped if the world or the spec has changed.",

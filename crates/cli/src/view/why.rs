@@ -211,7 +211,7 @@ fn verb(action: Action) -> &'static str {
         Action::Follow => "know who leads",
         Action::Configure => "set parameters",
         Action::Restart => "restart the engine of",
-        Action::Replace => "replace",
+        Action::Clear => "clear",
         Action::Remove => "remove",
         Action::Check => "try the template",
         Action::Pull => "pull the images ahead",
@@ -222,10 +222,10 @@ fn verb(action: Action) -> &'static str {
 
 /// Whether the verb wants to know whom it is about.
 fn of_members(action: Action) -> bool {
-    use Action::{Create, InPlace, Recreate, Relabel, Remove, Replace, Resize, Restart, Start};
+    use Action::{Clear, Create, InPlace, Recreate, Relabel, Remove, Resize, Restart, Start};
     matches!(
         action,
-        Create | Start | Recreate | Replace | Remove | InPlace | Resize | Relabel | Restart
+        Clear | Create | Start | Recreate | Remove | InPlace | Resize | Relabel | Restart
     )
 }
 

@@ -6,6 +6,7 @@ use crate::revision::Revisions;
 use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
+use crate::wish::{self, Act, Round, Wish};
 use ensemble_api::Reason;
 use ensemble_api::status::{Intent, Method, SwitchPhase, Switchover};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
             let said = snap.memory.sightings.get(&intent.uid);
             said.is_none_or(|s| s.started.is_empty() || s.started == intent.target)
         }
-        Method::Recreate | Method::Replace | Method::Remove => true,
+        Method::Recreate | Method::Clear | Method::Remove => true,
     }
 }
 
@@ -60,9 +61,9 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
             &*intent.member,
         );
     };
-    still_wanted(&cast, intent, who)?;
     let safety = Safety::assess_without(&cast, Some(intent));
-    let (pod, how) = safety.judge(who, intent.method, &intent.target)?;
+    let (pod, how) = safety.judge(who, &Act::of(intent))?;
+    still_wanted(&cast, intent, who)?;
     Ok(Warrant {
         pod,
         how,
@@ -80,31 +81,19 @@ fn said_since(fresh: &Snapshot, since: Time) -> Snapshot {
     fresh
 }
 
-/// The world may have changed its mind since: a corrected template, a scale out.
+/// The world may have changed its mind since, by a corrected template or a scale out: what was granted
+/// must be wished for still. What is paused or suspended is not.
 fn still_wanted(fresh: &Cast<'_>, intent: &Intent, who: MemberId) -> Result<(), Refusal> {
     let spec = &fresh.ensemble.spec;
-    let wanted = match intent.method {
-        Method::Remove => !fresh.roster().wants(who),
-        Method::Replace => true,
-        _ if spec.rollout.paused => false,
-        Method::Restart => true,
-        Method::InPlace => {
-            let revisions = Revisions::of(fresh);
-            revisions.target == intent.target
-        }
-        Method::Recreate => {
-            let revision = fresh
-                .pods
-                .get(&intent.member)
-                .map(|p| p.revision().to_owned());
-            let outdated = revision.is_some_and(|r| !Revisions::of(fresh).is_current(&r));
-            // What its kubelet does not give to this pod, the next may have.
-            let pod = fresh.pods.get(&intent.member);
-            let unfit = pod.is_some_and(|p| p.resize.as_ref().is_some_and(|r| !r.done));
-            outdated || unfit || Safety::assess(fresh).former_life(who)
-        }
+    let held = |wish: &Wish| {
+        let waits = matches!(wish.round, Round::Roll | Round::Restart);
+        spec.suspend || spec.rollout.paused && waits
     };
-    if wanted && !spec.suspend || crate::mutants::is_off("still-wanted") {
+    let wishes = wish::wishes(fresh, fresh.ledger(), &Revisions::of(fresh));
+    let mut same = wishes
+        .iter()
+        .filter(|w| w.who == who && w.act.is_of(intent));
+    if same.any(|wish| !held(wish)) || crate::mutants::is_off("still-wanted") {
         return Ok(());
     }
     refuse(

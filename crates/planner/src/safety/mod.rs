@@ -13,6 +13,7 @@ mod turns;
 pub use confirm::{confirm, confirm_switch, intent_is_live};
 pub(crate) use roles::Sake;
 pub use roles::{HandOver, SwitchWarrant};
+pub(crate) use turns::in_second_turn;
 
 use crate::cast::Cast;
 use crate::claims::{self, ClaimGroup};
@@ -21,6 +22,7 @@ use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::{ClaimView, Pinned};
+use crate::wish::{Act, Wish};
 use ensemble_api::status::{Intent, LetGo, Method};
 use ensemble_api::{Predicate, Reason};
 use std::collections::BTreeSet;
@@ -194,13 +196,9 @@ impl<'s> Safety<'s> {
     }
 
     /// Consent to disrupt a member, which the next question is then judged with.
-    pub fn grant(
-        &mut self,
-        who: MemberId,
-        method: Method,
-        target: &str,
-    ) -> Result<Permit, Refusal> {
-        let pod = self.judge(who, method, target)?.0;
+    pub fn grant(&mut self, wish: &Wish) -> Result<Permit, Refusal> {
+        let who = wish.who;
+        let pod = self.judge(who, &wish.act)?.0;
         let member = self.snap.roster().name(who);
         if !crate::mutants::is_off("budget-counts-grants") {
             if self.snap.roster().wants(who) {
@@ -213,13 +211,14 @@ impl<'s> Safety<'s> {
         Ok(Permit {
             member,
             pod,
-            method,
-            target: target.to_owned(),
+            method: wish.act.method(),
+            target: wish.act.target().to_owned(),
         })
     }
 
     /// All rules, in order; the pod and how it may be disrupted if all of them hold.
-    fn judge(&self, who: MemberId, method: Method, target: &str) -> Result<(Pinned, How), Refusal> {
+    fn judge(&self, who: MemberId, act: &Act) -> Result<(Pinned, How), Refusal> {
+        let method = act.method();
         let on = |rule: &str| !crate::mutants::is_off(rule);
         let pod = self.identity_known(who)?;
         if on("view-current") {
@@ -231,8 +230,8 @@ impl<'s> Safety<'s> {
         if on("one-change-at-a-time") {
             self.one_change_at_a_time(who)?;
         }
-        self.role_allows(who, method, target)?;
-        self.in_turn(who, method)?;
+        self.role_allows(who, act)?;
+        self.in_turn(who, act)?;
         let how = self.within_budget(who, method)?;
         Ok((pod, how))
     }
@@ -338,7 +337,7 @@ impl<'s> Safety<'s> {
         if presence.is_down() {
             return Ok(How::Delete);
         }
-        if method == Method::Replace && !crate::mutants::is_off("proven-down") {
+        if method == Method::Clear {
             return refuse("proven-down", Reason::NotReady, presence.word(), "Down");
         }
         let removed = u32::from(method == Method::Remove);
@@ -367,7 +366,7 @@ impl<'s> Safety<'s> {
             Method::Restart => How::Restart,
             // Our own budget keeps the primary from being evicted; this was asked for.
             _ if self.snap.roles().leader() == Some(who) => How::Delete,
-            Method::Recreate | Method::Replace | Method::Remove => How::Evict,
+            Method::Recreate | Method::Clear | Method::Remove => How::Evict,
         }
     }
 

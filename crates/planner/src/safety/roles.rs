@@ -8,6 +8,7 @@ use crate::presence::Presence;
 use crate::roster::MemberId;
 use crate::time::Time;
 use crate::view::Pinned;
+use crate::wish::Act;
 use ensemble_api::spec::PrimaryTurn;
 use ensemble_api::status::{Method, SwitchPhase, Switchover};
 use ensemble_api::{Predicate, Reason};
@@ -149,18 +150,14 @@ fn named(cast: &Cast<'_>, members: &[MemberId]) -> String {
 
 impl Safety<'_> {
     /// Whether the role of a member lets it be disrupted. Down is free of roles.
-    pub(super) fn role_allows(
-        &self,
-        who: MemberId,
-        method: Method,
-        target: &str,
-    ) -> Result<(), Refusal> {
+    pub(super) fn role_allows(&self, who: MemberId, act: &Act) -> Result<(), Refusal> {
+        let method = act.method();
         let cast = self.snap;
         let roles = cast.roles();
         if !roles.matter() || cast.presence(who).is_down() {
             return Ok(());
         }
-        if method == Method::InPlace && !method::touches_engine(cast, who, target) {
+        if method == Method::InPlace && !method::touches_engine(cast, who, act.target()) {
             return Ok(());
         }
         if self.in_recovery() {

@@ -8,8 +8,9 @@ use crate::cast::Cast;
 use crate::engine::Role;
 use crate::roster::MemberId;
 use crate::time::Time;
+use crate::wish::{Act, Wish};
 use ensemble_api::Reason;
-use ensemble_api::status::{Method, ParameterState};
+use ensemble_api::status::ParameterState;
 
 /// Whether the primary has the first turn, by the change that is under way.
 fn primary_first(cast: &Cast<'_>) -> Option<bool> {
@@ -22,13 +23,13 @@ fn primary_first(cast: &Cast<'_>) -> Option<bool> {
     Some(lowered != crate::mutants::is_off("parameters-in-order"))
 }
 
-impl Safety<'_> {
-    /// Whether a member restarts in the second turn of the change that is under way.
-    pub fn in_second_turn(&self, who: MemberId) -> bool {
-        let leads = self.snap.roles().leader() == Some(who);
-        primary_first(self.snap).is_some_and(|primary_first| leads != primary_first)
-    }
+/// Whether a member restarts in the second turn of the change that is under way.
+pub(crate) fn in_second_turn(cast: &Cast<'_>, who: MemberId) -> bool {
+    let leads = cast.roles().leader() == Some(who);
+    primary_first(cast).is_some_and(|primary_first| leads != primary_first)
+}
 
+impl Safety<'_> {
     /// When everybody must have noticed what the engine was told.
     pub fn noticed_at(&self) -> Time {
         let cast = self.snap;
@@ -42,13 +43,14 @@ impl Safety<'_> {
     }
 
     /// Whether a member's turn to restart has come.
-    pub fn turn_has_come(&self, who: MemberId) -> bool {
-        self.in_turn(who, Method::Restart).is_ok()
+    pub fn turn_has_come(&self, wish: &Wish) -> bool {
+        self.in_turn(wish.who, &wish.act).is_ok()
     }
 
     /// The first turn is over before anybody of the second restarts.
-    pub(super) fn in_turn(&self, who: MemberId, method: Method) -> Result<(), Refusal> {
-        if method != Method::Restart || !self.in_second_turn(who) {
+    pub(super) fn in_turn(&self, who: MemberId, act: &Act) -> Result<(), Refusal> {
+        let restarts = matches!(act, Act::RestartEngine { .. });
+        if !restarts || !in_second_turn(self.snap, who) {
             return Ok(());
         }
         self.first_turn_restarted()?;
@@ -58,7 +60,10 @@ impl Safety<'_> {
     fn first_turn_restarted(&self) -> Result<(), Refusal> {
         let roles = self.snap.roles();
         let pending = |m: &MemberId| roles.sighting(*m).is_some_and(|s| s.pending_restart);
-        let mut first = self.snap.members().filter(|m| !self.in_second_turn(*m));
+        let mut first = self
+            .snap
+            .members()
+            .filter(|m| !in_second_turn(self.snap, *m));
         match first.find(pending) {
             None => Ok(()),
             Some(other) => refuse(
@@ -77,7 +82,10 @@ impl Safety<'_> {
             let said = cast.roles().sighting(m);
             said.is_some_and(|s| s.asked >= at && !matches!(s.role, Role::Unknown(_)))
         };
-        let mut first = cast.roster().wanted().filter(|m| !self.in_second_turn(*m));
+        let mut first = cast
+            .roster()
+            .wanted()
+            .filter(|m| !in_second_turn(self.snap, *m));
         match first.find(|m| !answered(*m)) {
             Some(other) if !crate::mutants::is_off("parameters-noticed") => refuse(
                 "parameters-noticed",

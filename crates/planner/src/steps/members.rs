@@ -10,7 +10,6 @@ use crate::render::{self, Member};
 use crate::roster::{MemberId, Whose};
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::status::Method;
 use ensemble_api::{Reason, StepState};
 use serde_json::json;
 
@@ -39,7 +38,8 @@ fn one(draft: &mut Draft<'_>, who: MemberId) {
     put_right(draft, who);
     match snap.presence(who) {
         Presence::Absent => create(draft, who, member),
-        Presence::Down(ProofOfDown::Ended) => replace(draft, who),
+        // That it makes way is wished for elsewhere.
+        Presence::Down(ProofOfDown::Ended) => {}
         Presence::Serving => settling(draft, who, member),
         _ => trouble(draft, who, member),
     }
@@ -182,17 +182,6 @@ fn put_right(draft: &mut Draft<'_>, who: MemberId) {
         pin: pod.meta.pin.clone(),
         body,
     });
-}
-
-/// A pod that has ended for good makes way for its successor on the same claims.
-fn replace(draft: &mut Draft<'_>, who: MemberId) {
-    let ended = draft
-        .snap
-        .our_pod(who)
-        .map(|p| p.ended.clone())
-        .unwrap_or_default();
-    let cause = format!("its pod ended ({ended})");
-    draft.disrupt(who, Method::Replace, Action::Replace, &cause);
 }
 
 fn settling(draft: &mut Draft<'_>, who: MemberId, member: String) {

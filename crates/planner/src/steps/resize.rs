@@ -8,7 +8,6 @@ use crate::roster::MemberId;
 use crate::view::PodView;
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::spec::RolloutMethod;
 use ensemble_api::{Reason, StepState, labels};
 use serde_json::{Value, json};
 
@@ -50,7 +49,7 @@ fn say(draft: &mut Draft<'_>, pod: &PodView, member: String, wanted: &str) {
             };
             return draft.step(action, Some(member), wanted, StepState::Running);
         }
-        _ if gets_a_new_pod(draft, pod) => return,
+        _ if resize::gets_a_new_pod(draft.snap, pod) => return,
         Standing::Deferred(why) => (Reason::ResizeDeferred, why),
         Standing::Failing(why) => (Reason::ResizeFailing, why),
         Standing::Impossible { why, .. } => (Reason::ResizeInfeasible, why),
@@ -64,27 +63,4 @@ fn say(draft: &mut Draft<'_>, pod: &PodView, member: String, wanted: &str) {
         "the template changed",
         blocker,
     );
-}
-
-/// Whether a member whose resize does not come about gets a new pod instead.
-pub fn gets_a_new_pod(draft: &Draft<'_>, pod: &PodView) -> bool {
-    let asked = draft.snap.ensemble.spec.rollout.method == RolloutMethod::Recreate;
-    match resize::standing(draft.snap, pod) {
-        Standing::Settled | Standing::Unsent | Standing::Working => false,
-        Standing::Deferred(_) | Standing::Failing(_) => asked,
-        Standing::Impossible { anew, .. } => asked || anew,
-    }
-}
-
-/// How many current members have not got what was asked for them: the next waits for them.
-pub fn under_way(draft: &Draft<'_>) -> usize {
-    let snap = draft.snap;
-    let pods = snap.members().filter_map(|m| snap.our_pod(m));
-    let current = pods.filter(|p| draft.revisions.is_current(p.revision()) && !p.meta.deleting);
-    current
-        .filter(|pod| match resize::standing(snap, pod) {
-            Standing::Settled | Standing::Unsent => false,
-            _ => !gets_a_new_pod(draft, pod),
-        })
-        .count()
 }

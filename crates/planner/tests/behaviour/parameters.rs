@@ -76,6 +76,36 @@ fn the_second_turn_waits_for_one_of_the_first_that_does_not_answer() {
     assert!(granted(&world).is_empty());
 }
 
+#[test]
+fn while_the_rollout_is_paused_no_engine_restarts_and_it_comes_to_rest() {
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "100", "200");
+    world.spec(&json!({"rollout": {"paused": true}}));
+    assert!(granted(&world).is_empty());
+    assert_eq!(reasons(&world.plan()), ["Paused"]);
+    world.store_status();
+    assert!(status(&world.plan()).is_none());
+    world.spec(&json!({"rollout": {"paused": false}}));
+    assert_eq!(granted(&world), ["orders-2"]);
+}
+
+#[test]
+fn a_restart_that_was_granted_before_the_pause_is_not_confirmed() {
+    let mut world = only_the_primary_is_left();
+    world.store_status();
+    assert_eq!(confirmed(&world, "orders-0"), Ok(()));
+    world.spec(&json!({"rollout": {"paused": true}}));
+    assert_eq!(confirmed(&world, "orders-0"), Err("still-wanted"));
+}
+
+#[test]
+fn a_restart_that_nobody_waits_for_any_more_is_not_confirmed() {
+    let mut world = only_the_primary_is_left();
+    world.store_status();
+    world.but(0, |s| s.pending_restart = false);
+    assert_eq!(confirmed(&world, "orders-0"), Err("still-wanted"));
+}
+
 /// More connections: both replicas have restarted, and everybody had time to notice.
 fn only_the_primary_is_left() -> World {
     let mut world = World::led(3, 0);

@@ -37,7 +37,7 @@ fn a_pod_that_has_ended_makes_way_before_its_successor_comes() {
         let intent = &status(&plan).unwrap().in_flight[0];
         assert_eq!(
             (intent.method, intent.uid.as_str()),
-            (Method::Replace, "pod-1")
+            (Method::Clear, "pod-1")
         );
     }
 }

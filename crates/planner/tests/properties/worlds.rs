@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use ensemble_planner::Time;
+use ensemble_planner::engine::{Role, WhyUnknown};
 use ensemble_planner::memory::Kind;
 use proptest::prelude::*;
 use serde_json::json;
@@ -38,9 +39,25 @@ pub enum Event {
     Deleting,
     Passes(i64),
     Stored,
+    /// A member leads from here on, at a higher term.
+    Leads(u32),
+    /// Nothing more is heard of a member.
+    Silent(u32),
+    /// A member follows, and not closely.
+    Lags(u32),
+    /// A member says that its engine is starting.
+    Starts(u32),
+    /// A member waits for a restart.
+    Pending(u32),
+    /// The engine's own high availability is paused.
+    HandsOff(u32),
+    /// Commits wait for a member.
+    Synchronous(u32),
+    /// A parameter is asked for, and told to the engine.
+    Parameter(&'static str, &'static str),
 }
 
-const SPECS: [&str; 12] = [
+const SPECS: [&str; 17] = [
     r#"{"replicas": 0}"#,
     r#"{"replicas": 2}"#,
     r#"{"replicas": 6}"#,
@@ -53,6 +70,11 @@ const SPECS: [&str; 12] = [
     r#"{"storage": {"whenScaled": "Delete", "whenDeleted": "Delete"}}"#,
     r#"{"suspend": true}"#,
     r#"{"disruption": "Unmanaged"}"#,
+    r#"{"rollout": {"primary": "Restart"}}"#,
+    r#"{"rollout": {"primary": "Supervised"}}"#,
+    r#"{"rollout": {"order": "PrimaryFirst"}}"#,
+    r#"{"rollout": {"method": "Recreate"}}"#,
+    r#"{"rollout": {"paused": false}}"#,
 ];
 
 pub fn event() -> impl Strategy<Value = Event> {
@@ -64,7 +86,7 @@ pub fn event() -> impl Strategy<Value = Event> {
         "ErrImagePull",
         "ContainerCreating",
     ]);
-    let method = prop::sample::select(vec!["Recreate", "Replace", "Remove"]);
+    let method = prop::sample::select(vec!["Recreate", "Clear", "Remove", "InPlace", "Restart"]);
     prop_oneof![
         who.clone().prop_map(Event::Gone),
         who.clone().prop_map(Event::Ended),
@@ -100,12 +122,41 @@ pub fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-pub fn world() -> impl Strategy<Value = World> {
+/// Something that happens to members that play roles.
+fn role_event() -> impl Strategy<Value = Event> {
+    let who = 0..5u32;
+    let value = prop::sample::select(vec!["50", "100", "200"]);
+    prop_oneof![
+        who.clone().prop_map(Event::Leads),
+        who.clone().prop_map(Event::Silent),
+        who.clone().prop_map(Event::Lags),
+        who.clone().prop_map(Event::Starts),
+        who.clone().prop_map(Event::Pending),
+        who.clone().prop_map(Event::Pending),
+        who.clone().prop_map(Event::HandsOff),
+        who.prop_map(Event::Synchronous),
+        (value.clone(), value).prop_map(|(from, to)| Event::Parameter(from, to)),
+    ]
+}
+
+/// Members that are equals, and things that happen to them.
+fn equals() -> impl Strategy<Value = (World, Vec<Event>)> {
     let start = (0..5u32, 0..3u8).prop_map(|(replicas, kind)| match kind {
         0 => World::begun(replicas),
         _ => World::settled(replicas),
     });
-    (start, prop::collection::vec(event(), 0..12)).prop_map(|(mut world, events)| {
+    (start, prop::collection::vec(event(), 0..12))
+}
+
+/// Members that play roles, and things that happen to them and to their engine.
+fn led() -> impl Strategy<Value = (World, Vec<Event>)> {
+    let start = (1..5u32, 0..5u32).prop_map(|(n, leader)| World::led(n, leader % n));
+    let events = prop_oneof![event(), role_event(), role_event()];
+    (start, prop::collection::vec(events, 0..12))
+}
+
+pub fn world() -> impl Strategy<Value = World> {
+    prop_oneof![equals(), led()].prop_map(|(mut world, events)| {
         events.iter().for_each(|e| happen(&mut world, e));
         world
     })
@@ -158,6 +209,10 @@ pub fn happen(world: &mut World, event: &Event) {
         Stored => drop_reference(world.store_status()),
         LoseClaim(o, claim) => drop(world.claims.remove(&format!("{claim}-orders-{o}"))),
         ChangeClaim(o, claim) => change_claim(world, *o, claim),
+        Parameter(from, to) => parameter(world, from, to),
+        Leads(o) | Silent(o) | Lags(o) | Starts(o) | Pending(o) | HandsOff(o) | Synchronous(o) => {
+            to_a_role(world, event, *o);
+        }
         other => to_a_pod(world, other),
     }
 }
@@ -189,6 +244,53 @@ fn to_a_pod(world: &mut World, event: &Event) {
         }
         _ => {}
     }
+}
+
+/// Who said last that it leads.
+fn leader(world: &World) -> Option<u32> {
+    let said = |o: &u32| world.memory.sightings.get(&format!("pod-{o}"));
+    (0..5).find(|o| said(o).is_some_and(|s| s.role == Role::Leader))
+}
+
+fn to_a_role(world: &mut World, event: &Event, ordinal: u32) {
+    use Event::*;
+    let heard = world
+        .memory
+        .sightings
+        .contains_key(&format!("pod-{ordinal}"));
+    if !heard || !has(world, ordinal) {
+        return;
+    }
+    let name = format!("orders-{ordinal}");
+    let leader = leader(world).filter(|o| *o != ordinal);
+    match event {
+        Leads(_) => drop_reference(world.lead(ordinal, 8)),
+        Silent(_) => {
+            world.silent(ordinal, WhyUnknown::Unreachable("no route".into()));
+        }
+        Starts(_) => drop_reference(world.silent(ordinal, WhyUnknown::Starting)),
+        Pending(_) => drop_reference(world.but(ordinal, |s| s.pending_restart = true)),
+        HandsOff(_) => drop_reference(world.but(ordinal, |s| s.paused = true)),
+        Lags(_) => {
+            world.but(ordinal, |s| s.lag = Some(1 << 30));
+            if let Some(leader) = leader {
+                world.but(leader, |s| s.attached.retain(|n, _| *n != name));
+            }
+        }
+        Synchronous(_) => {
+            if let Some(leader) = leader {
+                world.synchronous(leader, Some(ordinal));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn parameter(world: &mut World, from: &str, to: &str) {
+    let Some(leader) = leader(world) else { return };
+    world.spec(&json!({"engine": {"patroni": {"parameters": {"max_connections": to}}}}));
+    world.keeps(leader, "max_connections", from).store_status();
+    world.keeps(leader, "max_connections", to);
 }
 
 fn runs(world: &World, ordinal: u32) -> bool {
