@@ -45,6 +45,11 @@ sweep: ## every kind of fault at every call of every scenario, optimised; no roo
 	ENSEMBLE_SWEEP=all $(CARGO) test --profile sweep $(LOCKED) --no-fail-fast -p ensemble-rehearsal \
 		--test sweep --test roles -- --nocapture no_single_fault
 
+# FINGERPRINTS="--against FILE" compares with an earlier output; "--help" says what else there is.
+.PHONY: fingerprints
+fingerprints: ## what is done in every rehearsal under every fault, as numbers: equal before and after a refactoring
+	$(CARGO) run --quiet --profile sweep $(LOCKED) -p ensemble-rehearsal --example fingerprints -- $(FINGERPRINTS)
+
 .PHONY: demo
 demo: ## see it work: the real conductor on a simulated cluster, with a node that dies; no root, no network
 	$(CARGO) run --quiet $(LOCKED) -p ensemble-cli -- demo $(DEMO)

@@ -131,12 +131,7 @@ fn explore_one(
     let calls = calm.as_ref().map_or(0, |r| r.calls);
     let roles = calm.as_ref().is_ok_and(|r| r.asked > 0);
     findings.note(scenario, &[], calm);
-    let fits = |w: &What| roles || !w.is_about_roles();
-    let kinds = plan.kinds.iter().copied().filter(fits);
-    let kinds: Vec<(usize, What)> = kinds
-        .enumerate()
-        .filter(|(_, w)| !scenario.without.contains(w))
-        .collect();
+    let kinds = possible(&plan.kinds, scenario, roles);
     let mut pairs = pairs(plan, &kinds, calls);
     let mut day = Rehearsal::start(scenario, &[], false);
     while let Ok(Some(call)) = day.next_stop() {
@@ -160,6 +155,15 @@ fn explore_one(
         }
         progress(findings, scenario);
     }
+}
+
+/// The kinds that can happen in a scenario and are to end well there, each with its turn.
+pub(crate) fn possible(kinds: &[What], scenario: &Scenario, roles: bool) -> Vec<(usize, What)> {
+    let fits = |w: &What| roles || !w.is_about_roles();
+    let kinds = kinds.iter().copied().filter(fits).enumerate();
+    kinds
+        .filter(|(_, w)| !scenario.without.contains(w))
+        .collect()
 }
 
 /// Pairs of faults, the same for the same seed.

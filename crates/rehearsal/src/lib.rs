@@ -8,6 +8,7 @@ pub mod demo;
 pub mod desk;
 pub mod explore;
 pub mod fault;
+pub mod fingerprint;
 pub mod forecast;
 pub mod invariants;
 pub mod patroni;

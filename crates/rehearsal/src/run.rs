@@ -4,6 +4,7 @@ mod faults;
 
 use crate::desk::Desk;
 use crate::fault::{Fault, What};
+use crate::fingerprint::Fingerprint;
 use crate::invariants::{Broken, Checker};
 use crate::patroni;
 use crate::process::{Process, now};
@@ -111,6 +112,7 @@ pub struct Rehearsal {
     epoch: i64,
     started: u32,
     tracing: bool,
+    print: Option<Fingerprint>,
 }
 
 /// Plays a scenario with faults.
@@ -141,7 +143,27 @@ impl Rehearsal {
             epoch: 1,
             started: 1,
             tracing,
+            print: None,
         }
+    }
+
+    /// Keeps a fingerprint from here on.
+    pub fn print(mut self, print: Fingerprint) -> Self {
+        self.print = Some(print);
+        self
+    }
+
+    /// Plays to the end; the fingerprint of all that was done, and what it came to.
+    pub fn printed(mut self) -> (Fingerprint, Result<(), Violation>) {
+        self.stops = false;
+        let end = match self.script() {
+            Ok(()) | Err(Stop::AtCall) => Ok(()),
+            Err(Stop::Violated(violation)) => Err(violation),
+        };
+        let mut print = self.print.take().unwrap_or_default();
+        let how = end.as_ref().err().map_or("well", |v| v.rule.as_str());
+        print.end(&self.world, how);
+        (print, end)
     }
 
     /// Plays up to the next call, whose number is returned, or to the end.
@@ -220,6 +242,18 @@ impl Rehearsal {
             self.run
                 .trace
                 .push(format!("{:>9}.{:03}  {}", ms / 1000, ms % 1000, what()));
+        }
+    }
+
+    fn print_call(&mut self, request: &Request) {
+        if let Some(print) = &mut self.print {
+            print.call(&self.world, request);
+        }
+    }
+
+    fn print_answer(&mut self, code: u16) {
+        if let Some(print) = &mut self.print {
+            print.answer(&self.world, code);
         }
     }
 
@@ -414,6 +448,8 @@ impl Rehearsal {
             translate::forget_version(&self.world, &mut request);
             let answer = self.world.cluster.call(&request);
             let code = answer.as_ref().map_or_else(|s| s.code, |r| r.code);
+            self.print_call(&request);
+            self.print_answer(code);
             self.say(|| format!("late write {:?} {} -> {code}", request.verb, request.name));
             self.check()?;
         }
@@ -427,6 +463,9 @@ impl Rehearsal {
                 let name = self.processes[process].name.clone();
                 if *call.ask() != Ask::Observe {
                     self.say(|| format!("{name} asks {}: {:?}", call.member(), call.ask()));
+                }
+                if let Some(print) = &mut self.print {
+                    print.ask(&self.world, &name, &call);
                 }
                 let asked = self.roles.asked(&self.world, &call);
                 asked.map_err(|b| self.broken(b))?;
@@ -447,6 +486,10 @@ impl Rehearsal {
         let number = self.run.calls;
         self.run.calls += 1;
         *self.run.counts.entry(describe(&call)).or_insert(0) += 1;
+        if self.print.is_some() {
+            let name = &self.processes[chosen].name;
+            self.print_call(&translate::request(&self.world, &call, name));
+        }
         let faults: Vec<What> = self
             .faults
             .iter()
@@ -492,6 +535,7 @@ impl Rehearsal {
         let mut request = translate::request(&self.world, call, &name);
         translate::forget_version(&self.world, &mut request);
         let answer = self.world.cluster.call(&request);
+        self.print_answer(answer.as_ref().map_or_else(|s| s.code, |r| r.code));
         let code = answer.as_ref().map_or_else(
             |s| format!("{} {}", s.code, s.message),
             |r| r.code.to_string(),
