@@ -6,6 +6,7 @@
 
 pub mod demo;
 pub mod desk;
+pub mod driver;
 pub mod explore;
 pub mod fault;
 pub mod fingerprint;
