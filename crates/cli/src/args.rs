@@ -395,11 +395,14 @@ pub struct Explore {
     /// Where the samples begin
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
+    /// Go on for so long: single faults first, a part of them in every scenario in turn, then pairs
+    #[arg(long, value_name = "MINUTES", value_parser = minutes, conflicts_with = "schedules")]
+    pub minutes: Option<f64>,
     /// The kinds of fault, separated by commas; all if absent
     #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = fault::named)]
     pub faults: Vec<What>,
     /// Play one scenario with these faults, as in CrashAfter@12,Stale@3, and print its trace
-    #[arg(long, value_name = "FAULTS", value_delimiter = ',', num_args = 0.., requires = "scenario", conflicts_with_all = ["schedules", "seed", "faults"])]
+    #[arg(long, value_name = "FAULTS", value_delimiter = ',', num_args = 0.., requires = "scenario", conflicts_with_all = ["schedules", "seed", "faults", "minutes"])]
     pub replay: Option<Vec<Fault>>,
 }
 
@@ -420,6 +423,13 @@ pub enum LogFormat {
     Json,
     /// For people.
     Text,
+}
+
+/// A time in minutes, as in 5 or 0.5.
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.parse::<f64>().ok();
+    let usable = minutes.filter(|m| *m > 0.0 && *m <= 60.0 * 24.0 * 7.0);
+    usable.ok_or_else(|| "it takes minutes, as in 5 or 0.5, up to a week".to_owned())
 }
 
 /// `orders`, `ens/orders`, `ensemble/orders` and kubectl's long forms are one name.

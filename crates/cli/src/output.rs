@@ -65,6 +65,12 @@ pub fn say(text: impl AsRef<str>) {
     let _ = writeln!(io::stderr(), "{}", text.as_ref());
 }
 
+/// Says something that the next line takes the place of.
+pub fn hint(text: impl AsRef<str>) {
+    let mut out = io::stderr().lock();
+    let _ = write!(out, "{}", text.as_ref()).and_then(|()| out.flush());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

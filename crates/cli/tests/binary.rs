@@ -120,6 +120,30 @@ fn exploring_finds_nothing_and_says_how_much_it_looked_at() {
 }
 
 #[test]
+fn exploring_for_a_time_ends_in_time_and_says_how_far_it_came() {
+    let began = std::time::Instant::now();
+    let output = ensemble("explore --minutes 0.05 -o json");
+    assert_eq!(output.status.code(), Some(0));
+    let long = began.elapsed().as_secs_f64();
+    assert!(long > 2.9, "{long}: there is always something left to try");
+    assert!(long < 30.0, "{long}");
+    let findings: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(findings["singleFaultsPercent"].as_u64().unwrap() < 100);
+    assert!(findings["rehearsals"].as_u64().unwrap() > 0, "{findings}");
+    assert!(output.stderr.is_empty(), "a program reads the document");
+}
+
+#[test]
+fn what_exploring_comes_to_is_data_and_how_far_it_is_is_talk() {
+    let output = ensemble("explore --scenario create --faults CrashAfter");
+    let text = stdout(&output);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("failures: 0"), "{text}");
+    let talk = String::from_utf8(output.stderr).unwrap();
+    assert!(talk.starts_with("create  "), "{talk}");
+}
+
+#[test]
 fn a_replay_prints_a_trace_with_its_faults() {
     for (line, part) in [
         (
@@ -145,6 +169,8 @@ fn a_wrong_scenario_or_fault_is_told_the_right_ones() {
         ),
         ("explore --scenario roll --replay Stale", "KIND@CALL"),
         ("explore --replay Stale@1", "--scenario"),
+        ("explore --minutes 0", "as in 5 or 0.5"),
+        ("explore --minutes 1 --schedules 5", "--schedules"),
     ] {
         let output = ensemble(line);
         assert_eq!(output.status.code(), Some(1), "{line}");

@@ -1,23 +1,20 @@
 //! The demo: a script in acts, played on the real conductor a piece at a time, so that whoever
 //! watches decides how fast time passes.
 
-use crate::desk::Desk;
+use crate::driver::{Driver, Scene};
 use crate::invariants::{Broken, Checker};
 use crate::patroni;
-use crate::process::{Process, now};
 use crate::role_rules::RoleRules;
 use crate::roles::{found, settled};
 use crate::scenario::{self, Line, image, replicas, waits_for};
-use crate::translate;
 use crate::world::{self, World};
 use ensemble_api::Reason;
+use ensemble_conductor::EngineCall;
 use serde_json::{Value, json};
-use simkube::SimTime;
+use std::sync::Arc;
 
 /// How long one line may take, in virtual time.
 const PATIENCE_MS: u64 = 40 * 60 * 1000;
-/// How long a call takes.
-const CALL_MS: u64 = 5;
 /// The most time that passes in one piece.
 const PIECE_MS: u64 = 1000;
 /// The node that dies.
@@ -165,17 +162,14 @@ pub struct Summary {
 
 /// A demo under way.
 pub struct Demo {
-    world: World,
-    controller: Process,
+    scene: Scene,
     checker: Checker,
     roles: RoleRules,
-    desk: Desk,
     began: u64,
     act: usize,
     /// 0 before the act opens, then one more than the line.
     at: usize,
     line_began: u64,
-    calls: u32,
     lowest_tolerance: Option<u32>,
     longest_pause_ms: u64,
 }
@@ -189,20 +183,16 @@ impl Default for Demo {
 impl Demo {
     /// A fresh cluster and a controller that has nothing to do yet.
     pub fn new() -> Self {
-        let mut world = world::fresh();
-        let controller = Process::start(&mut world, "controller-1", 1);
-        let began = world.cluster.now().0;
+        let scene = Scene::new(world::fresh(), 1);
+        let began = scene.now();
         Self {
-            world,
-            controller,
+            scene,
             checker: Checker::default(),
             roles: RoleRules::default(),
-            desk: Desk::default(),
             began,
             act: 0,
             at: 0,
             line_began: began,
-            calls: 0,
             lowest_tolerance: None,
             longest_pause_ms: 0,
         }
@@ -216,23 +206,23 @@ impl Demo {
 
     /// The cluster's time, in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
-        self.world.cluster.now().0
+        self.scene.now()
     }
 
     /// The Ensemble as the API server has it.
     pub fn ensemble(&self) -> Option<Value> {
-        scenario::ensemble(&self.world).map(|object| (*object).clone())
+        scenario::ensemble(&self.scene.world).map(|object| (*object).clone())
     }
 
     /// What it has come to so far.
     pub fn summary(&self) -> Summary {
-        let changes = patroni::of(&self.world).map_or(&[][..], |m| m.changes());
+        let changes = patroni::of(&self.scene.world).map_or(&[][..], |m| m.changes());
         Summary {
             leader_changes: u32::try_from(changes.len().saturating_sub(1)).unwrap_or(0),
             longest_pause_ms: self.longest_pause_ms,
             writes_lost: changes.iter().map(|c| c.lost).sum(),
             virtual_ms: self.now_ms() - self.began,
-            calls: self.calls,
+            calls: self.scene.calls,
             disruptions: self.checker.disruptions + self.roles.in_place,
             fewest_ready: self.checker.fewest_ready,
             lowest_tolerance: self.lowest_tolerance,
@@ -269,11 +259,11 @@ impl Demo {
         let passed = self.now_ms() - self.line_began;
         match line {
             Line::Do(what, act) => {
-                act(&mut self.world);
+                act(&mut self.scene.world);
                 self.check()?;
                 return Ok(self.turn_page(Moment::Did(what)));
             }
-            Line::Until(what, holds) if holds(&self.world) => {
+            Line::Until(what, holds) if holds(&self.scene.world) => {
                 return Ok(self.turn_page(Moment::Seen(what)));
             }
             Line::Until(what, _) if passed >= PATIENCE_MS => {
@@ -287,82 +277,53 @@ impl Demo {
             }
             Line::Until(..) | Line::Repeat(..) | Line::Pass(_) => {}
         }
-        self.piece()?;
+        self.step(self.now_ms() + PIECE_MS)?;
         Ok(Moment::Later)
-    }
-
-    /// The controller thinks; then its next call is made, or time passes to whatever comes next.
-    fn piece(&mut self) -> Result<(), Broken> {
-        let controllers = std::slice::from_mut(&mut self.controller);
-        self.desk.deliver(&self.world, controllers);
-        self.controller.turn(&mut self.world);
-        self.ask_engines()?;
-        self.note_pause();
-        let Some((id, call)) = self.controller.calls.pop_front() else {
-            return self.pass(self.next_event());
-        };
-        let request = translate::request(&self.world, &call, &self.controller.name);
-        let answer = self.world.cluster.call(&request);
-        self.calls += 1;
-        self.check()?;
-        self.controller
-            .answer(now(&self.world), id, translate::outcome(answer));
-        let to = self.now_ms() + CALL_MS;
-        while self.now_ms() < to {
-            self.pass(to)?;
-        }
-        Ok(())
-    }
-
-    fn ask_engines(&mut self) -> Result<(), Broken> {
-        while let Some((id, call)) = self.controller.asks.pop_front() {
-            self.roles.asked(&self.world, &call)?;
-            let name = self.controller.name.clone();
-            self.desk.ask(&mut self.world, &name, id, &call);
-        }
-        Ok(())
     }
 
     /// What happens once the node has died is not an upgrade's doing.
     fn note_pause(&mut self) {
         let upgrades = ACTS.iter().take_while(|a| a.title != NODE_DIES).count();
         if self.act < upgrades
-            && let Some(model) = patroni::of(&self.world)
+            && let Some(model) = patroni::of(&self.scene.world)
         {
             self.longest_pause_ms = model.longest_pause_ms();
         }
     }
 
-    fn next_event(&self) -> u64 {
-        let now = self.now_ms();
-        let answer = self.desk.next().filter(|at| *at > now).unwrap_or(u64::MAX);
-        let wake = self.controller.wake.and_then(|at| u64::try_from(at.0).ok());
-        wake.filter(|at| *at > now)
-            .unwrap_or(u64::MAX)
-            .min(answer)
-            .min(now + PIECE_MS)
-    }
-
-    fn pass(&mut self, to: u64) -> Result<(), Broken> {
-        if self.world.cluster.step_until(SimTime(to)) {
-            return self.check();
-        }
-        self.world.cluster.advance_to(SimTime(to));
-        Ok(())
-    }
-
     fn check(&mut self) -> Result<(), Broken> {
         let before = self.checker.checks;
-        self.checker.check(&self.world)?;
-        self.roles.check(&self.world)?;
+        self.checker.check(&self.scene.world)?;
+        self.roles.check(&self.scene.world)?;
         if self.checker.checks > before && self.act > 0 {
-            let tolerance = scenario::status(&self.world).plan.tolerance;
+            let tolerance = scenario::status(&self.scene.world).plan.tolerance;
             let lowest = self
                 .lowest_tolerance
                 .map_or(tolerance, |t| t.min(tolerance));
             self.lowest_tolerance = Some(lowest);
         }
         Ok(())
+    }
+}
+
+impl Driver for Demo {
+    type Stop = Broken;
+
+    fn scene(&mut self) -> &mut Scene {
+        &mut self.scene
+    }
+
+    fn asks(&mut self, _: &Arc<str>, call: &EngineCall) -> Result<(), Broken> {
+        self.roles.asked(&self.scene.world, call)
+    }
+
+    fn thought(&mut self) -> Result<(), Broken> {
+        self.note_pause();
+        Ok(())
+    }
+
+    fn written(&mut self) -> Result<(), Broken> {
+        self.check()
     }
 }
 

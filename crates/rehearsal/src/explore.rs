@@ -4,6 +4,7 @@ use crate::fault::{self, Fault, What};
 use crate::run::{Rehearsal, Run, Violation, run};
 use crate::scenario::Scenario;
 use serde::Serialize;
+use std::ops::ControlFlow;
 
 /// What exploring found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -17,7 +18,7 @@ pub struct Findings {
 }
 
 /// One that went wrong.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// The scenario.
     pub scenario: &'static str,
@@ -42,6 +43,17 @@ impl Failure {
 }
 
 impl Findings {
+    /// These too; what is known already is not said twice.
+    pub fn add(&mut self, more: Self) {
+        self.schedules += more.schedules;
+        self.checks += more.checks;
+        for failure in more.failures {
+            if !self.failures.contains(&failure) {
+                self.failures.push(failure);
+            }
+        }
+    }
+
     fn note(&mut self, scenario: &Scenario, faults: &[Fault], result: Result<Run, Violation>) {
         self.schedules += 1;
         match result {
@@ -80,6 +92,8 @@ fn shrink(scenario: &Scenario, faults: &[Fault]) -> Vec<Fault> {
 pub struct Plan {
     /// Kinds of fault.
     pub kinds: Vec<What>,
+    /// Whether single faults are tried.
+    pub singles: bool,
     /// How many pairs a scenario is sampled for, beside all single faults.
     pub pairs: u64,
     /// Where the samples begin.
@@ -87,6 +101,9 @@ pub struct Plan {
     /// Every how many calls a fault is tried; 1 is at every call. Kinds take turns, so that
     /// together they come to every call.
     pub stride: u32,
+    /// Who begins: as many plans as the stride is long, each with its own, try every kind at every
+    /// call once.
+    pub turn: u32,
     /// Stop at the first failure.
     pub stop_early: bool,
 }
@@ -95,65 +112,116 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             kinds: fault::ALL.to_vec(),
+            singles: true,
             pairs: 0,
             seed: 1,
             stride: 1,
+            turn: 0,
             stop_early: false,
         }
     }
 }
 
-/// Plays every single fault at every call of the scenarios, and sampled pairs.
+impl Plan {
+    /// Whether the kind of that number is tried at a call.
+    fn is_due(&self, number: usize, call: u32) -> bool {
+        let stride = self.stride.max(1);
+        let turn = number as u32 % stride + self.turn % stride;
+        self.singles && call % stride == turn % stride
+    }
+}
+
+/// How far one scenario is explored.
+pub struct Progress<'a> {
+    /// Which.
+    pub scenario: &'a Scenario,
+    /// How many of its rehearsals were played.
+    pub played: u64,
+    /// How many there are.
+    pub of: u64,
+    /// What the one just played came to, if it went wrong.
+    pub found: Option<&'a Failure>,
+}
+
+/// Plays every single fault at every call of the scenarios, and sampled pairs. Whoever watches hears
+/// of every rehearsal and may say that it is enough.
 pub fn explore(
     scenarios: &[Scenario],
     plan: &Plan,
-    mut progress: impl FnMut(&Findings, &Scenario),
+    mut watch: impl FnMut(&Progress) -> ControlFlow<()>,
 ) -> Findings {
     let mut findings = Findings::default();
     for scenario in scenarios {
-        explore_one(scenario, plan, &mut findings, &mut progress);
-        if plan.stop_early && !findings.failures.is_empty() {
+        let mut exploring = Exploring {
+            scenario,
+            plan,
+            findings: Findings::default(),
+            of: 1,
+            watch: &mut watch,
+        };
+        let end = exploring.all();
+        findings.add(exploring.findings);
+        if end.is_break() {
             break;
         }
     }
     findings
 }
 
-/// Plays the calm day up to each call, and from there every bad day that begins with it: what comes
-/// before is played once for all of them.
-fn explore_one(
-    scenario: &Scenario,
-    plan: &Plan,
-    findings: &mut Findings,
-    progress: &mut impl FnMut(&Findings, &Scenario),
-) {
-    let calm = run(scenario, &[], false);
-    let calls = calm.as_ref().map_or(0, |r| r.calls);
-    let roles = calm.as_ref().is_ok_and(|r| r.asked > 0);
-    findings.note(scenario, &[], calm);
-    let kinds = possible(&plan.kinds, scenario, roles);
-    let mut pairs = pairs(plan, &kinds, calls);
-    let mut day = Rehearsal::start(scenario, &[], false);
-    while let Ok(Some(call)) = day.next_stop() {
-        let stride = plan.stride.max(1);
-        let due = kinds
-            .iter()
-            .filter(|(n, _)| call % stride == *n as u32 % stride);
-        let singles = due.map(|(_, what)| {
-            vec![Fault {
+/// One scenario that is being explored.
+struct Exploring<'a, W> {
+    scenario: &'a Scenario,
+    plan: &'a Plan,
+    findings: Findings,
+    of: u64,
+    watch: &'a mut W,
+}
+
+impl<W: FnMut(&Progress) -> ControlFlow<()>> Exploring<'_, W> {
+    /// Plays the calm day up to each call, and from there every bad day that begins with it: what
+    /// comes before is played once for all of them.
+    fn all(&mut self) -> ControlFlow<()> {
+        let (scenario, plan) = (self.scenario, self.plan);
+        let calm = run(scenario, &[], false);
+        let calls = calm.as_ref().map_or(0, |r| r.calls);
+        let roles = calm.as_ref().is_ok_and(|r| r.asked > 0);
+        let kinds = possible(&plan.kinds, scenario, roles);
+        let due = |call: u32| {
+            let due = kinds.iter().filter(move |(n, _)| plan.is_due(*n, call));
+            due.map(move |(_, what)| Fault {
                 what: *what,
                 at_call: call,
-            }]
-        });
-        let begins_here = |pair: &mut Vec<Fault>| pair.iter().any(|f| f.at_call == call);
-        let bad_days: Vec<Vec<Fault>> = singles.chain(pairs.extract_if(.., begins_here)).collect();
-        for faults in bad_days {
-            findings.note(scenario, &faults, day.part(&faults).finish());
-            if plan.stop_early && !findings.failures.is_empty() {
-                return;
+            })
+        };
+        let mut pairs = pairs(plan, &kinds, calls);
+        let singles: usize = (0..calls).map(|call| due(call).count()).sum();
+        self.of += (singles + pairs.len()) as u64;
+        self.note(&[], calm)?;
+        let mut day = Rehearsal::start(scenario, &[], false);
+        while let Ok(Some(call)) = day.next_stop() {
+            let begins_here = |pair: &mut Vec<Fault>| pair.iter().any(|f| f.at_call == call);
+            let pairs = pairs.extract_if(.., begins_here);
+            for faults in due(call).map(|f| vec![f]).chain(pairs) {
+                self.note(&faults, day.part(&faults).finish())?;
             }
         }
-        progress(findings, scenario);
+        ControlFlow::Continue(())
+    }
+
+    fn note(&mut self, faults: &[Fault], result: Result<Run, Violation>) -> ControlFlow<()> {
+        let before = self.findings.failures.len();
+        self.findings.note(self.scenario, faults, result);
+        let found = self.findings.failures.get(before);
+        (self.watch)(&Progress {
+            scenario: self.scenario,
+            played: self.findings.schedules,
+            of: self.of,
+            found,
+        })?;
+        match found {
+            Some(_) if self.plan.stop_early => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod demo;
 pub mod desk;
+pub mod driver;
 pub mod explore;
 pub mod fault;
 pub mod fingerprint;
@@ -16,6 +17,7 @@ pub mod process;
 pub mod role_faults;
 pub mod role_rules;
 pub mod roles;
+mod rolls;
 pub mod run;
 pub mod scenario;
 pub mod translate;

@@ -2,6 +2,7 @@
 
 use crate::fault::What;
 use crate::patroni::{self, Patroni};
+use crate::rolls;
 use crate::scenario::{
     Line, Scenario, create, ensemble, half_way, image, patch, ready, replicas, resources, status,
     user, waits_for,
@@ -11,8 +12,13 @@ use ensemble_api::Reason;
 use ensemble_api::status::ParameterState;
 use serde_json::{Value, json};
 use simkube::{Object, Request, Resource};
+use std::sync::LazyLock;
 
-const fn script(name: &'static str, about: &'static str, lines: &'static [Line]) -> Scenario {
+pub(crate) const fn script(
+    name: &'static str,
+    about: &'static str,
+    lines: &'static [Line],
+) -> Scenario {
     Scenario {
         name,
         about,
@@ -21,38 +27,14 @@ const fn script(name: &'static str, about: &'static str, lines: &'static [Line])
     }
 }
 
-/// All scripts about roles.
-pub const ALL: &[Scenario] = &[
-    script(
-        "roles-image-0",
-        "a new image in place, orders-0 leads",
-        &[ASYNC, SETTLED, IMAGE_2, UPDATED],
-    ),
-    script(
-        "roles-image-1",
-        "a new image in place, orders-1 leads",
-        &[ASYNC, SETTLED, LEAD_1, SETTLED, QUIET, IMAGE_2, UPDATED],
-    ),
-    script(
-        "roles-image-2",
-        "a new image in place, orders-2 leads",
-        &[ASYNC, SETTLED, LEAD_2, SETTLED, QUIET, IMAGE_2, UPDATED],
-    ),
-    script(
-        "roles-sync-0",
-        "a new image in place, synchronous, orders-0 leads",
-        &[SYNC, SETTLED, IMAGE_2, UPDATED],
-    ),
-    script(
-        "roles-sync-1",
-        "a new image in place, synchronous, orders-1 leads",
-        &[SYNC, SETTLED, LEAD_1, SETTLED, QUIET, IMAGE_2, UPDATED],
-    ),
-    script(
-        "roles-sync-2",
-        "a new image in place, synchronous, orders-2 leads",
-        &[SYNC, SETTLED, LEAD_2, SETTLED, QUIET, IMAGE_2, UPDATED],
-    ),
+/// All scripts about roles: those of the table of [`rolls`], and those that are about something else.
+pub static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
+    let mut all = rolls::all();
+    all.extend_from_slice(OTHERS);
+    all
+});
+
+const OTHERS: &[Scenario] = &[
     Scenario {
         name: "roles-primary-first",
         about: "a new image in place, the primary is to go first",
@@ -67,36 +49,6 @@ pub const ALL: &[Scenario] = &[
         // With the status goes who led when it began: the one that leads now goes first then.
         without: &[What::StatusWiped],
     },
-    script(
-        "roles-recreate",
-        "a new image by new pods, orders-1 leads",
-        &[
-            Line::Do("create, method: Recreate", |w| {
-                found(w, false, json!({"rollout": {"method": "Recreate"}}))
-            }),
-            SETTLED,
-            LEAD_1,
-            SETTLED,
-            QUIET,
-            IMAGE_2,
-            UPDATED,
-        ],
-    ),
-    script(
-        "roles-recreate-sync",
-        "a new image by new pods, synchronous, orders-2 leads",
-        &[
-            Line::Do("create, method: Recreate", |w| {
-                found(w, true, json!({"rollout": {"method": "Recreate"}}))
-            }),
-            SETTLED,
-            LEAD_2,
-            SETTLED,
-            QUIET,
-            IMAGE_2,
-            UPDATED,
-        ],
-    ),
     script(
         "roles-template",
         "more than the image changes",
@@ -127,7 +79,7 @@ pub const ALL: &[Scenario] = &[
         &[
             SIZED,
             SETTLED,
-            LEAD_1,
+            LEADS[1],
             SETTLED,
             QUIET,
             Line::Do("memory 2Gi", |w| {
@@ -179,16 +131,6 @@ pub const ALL: &[Scenario] = &[
             }),
             UPDATED,
         ],
-    ),
-    script(
-        "roles-drain",
-        "the leader's node is drained",
-        &[ASYNC, SETTLED, CORDON, DRAIN, UNCORDON, SETTLED],
-    ),
-    script(
-        "roles-drain-sync",
-        "the leader's node is drained, synchronous",
-        &[SYNC, SETTLED, CORDON, DRAIN, UNCORDON, SETTLED],
     ),
     script(
         "roles-replica-dies",
@@ -265,22 +207,12 @@ pub const ALL: &[Scenario] = &[
         &[
             ASYNC,
             SETTLED,
-            LEAD_2,
+            LEADS[2],
             SETTLED,
             QUIET,
             Line::Do("scale to 2", |w| replicas(w, 2)),
             UPDATED,
         ],
-    ),
-    script(
-        "roles-window",
-        "the leader changes just before an image is rolled out",
-        &[ASYNC, SETTLED, LEAD_1, IMAGE_2, UPDATED],
-    ),
-    script(
-        "roles-window-sync",
-        "the leader changes just before, synchronous",
-        &[SYNC, SETTLED, LEAD_2, IMAGE_2, UPDATED],
     ),
     Scenario {
         name: "roles-parameters",
@@ -310,7 +242,7 @@ pub const ALONE: &[Scenario] = &[
                 found(w, false, json!({"rollout": {"maxUnavailable": 3}}))
             }),
             SETTLED,
-            LEAD_2,
+            LEADS[2],
             SETTLED,
             QUIET,
             IMAGE_2,
@@ -396,34 +328,41 @@ pub const ALONE: &[Scenario] = &[
     ),
 ];
 
-const ASYNC: Line = Line::Do("create", |w| found(w, false, json!({})));
-const SYNC: Line = Line::Do("create, synchronous", |w| found(w, true, json!({})));
+pub(crate) const ASYNC: Line = Line::Do("create", |w| found(w, false, json!({})));
+pub(crate) const SYNC: Line = Line::Do("create, synchronous", |w| found(w, true, json!({})));
 const SIZED: Line = Line::Do("create with cpu 1, memory 1Gi", |w| {
     found(w, false, json!({}));
     resources(w, "1", "1Gi", memory_restarts());
 });
-const IMAGE_2: Line = Line::Do("image db:2", |w| image(w, "2"));
-const LEAD_1: Line = Line::Do("somebody moves the lead to orders-1", |w| {
-    lead_to(w, "orders-1")
-});
-const LEAD_2: Line = Line::Do("somebody moves the lead to orders-2", |w| {
-    lead_to(w, "orders-2")
-});
+pub(crate) const IMAGE_2: Line = Line::Do("image db:2", |w| image(w, "2"));
+/// Somebody moves the lead, by ordinal.
+pub(crate) const LEADS: [Line; 3] = [
+    Line::Do("somebody moves the lead to orders-0", |w| {
+        lead_to(w, "orders-0")
+    }),
+    Line::Do("somebody moves the lead to orders-1", |w| {
+        lead_to(w, "orders-1")
+    }),
+    Line::Do("somebody moves the lead to orders-2", |w| {
+        lead_to(w, "orders-2")
+    }),
+];
 /// The one that leads may have been told to hand over: its loop comes round.
-const QUIET: Line = Line::Pass(15);
-const SETTLED: Line = Line::Until("one leads and all others stream", settled);
-const UPDATED: Line = SETTLED;
+pub(crate) const QUIET: Line = Line::Pass(15);
+pub(crate) const SETTLED: Line = Line::Until("one leads and all others stream", settled);
+pub(crate) const UPDATED: Line = SETTLED;
 const HEAL: Line = Line::Do("the node is back", |w| {
     for node in ["node-a", "node-b", "node-c"] {
         w.cluster.heal_node(node);
     }
 });
-const CORDON: Line = Line::Do("kubectl cordon, the leader's node", |w| {
+pub(crate) const CORDON: Line = Line::Do("kubectl cordon, the leader's node", |w| {
     let node = patroni::of(w).and_then(Patroni::leader_node);
     cordon(w, &node.unwrap_or_default(), true);
 });
-const DRAIN: Line = Line::Repeat("kubectl drain", evict_all, |w| on_cordoned(w).is_empty());
-const UNCORDON: Line = Line::Do("kubectl uncordon", |w| {
+pub(crate) const DRAIN: Line =
+    Line::Repeat("kubectl drain", evict_all, |w| on_cordoned(w).is_empty());
+pub(crate) const UNCORDON: Line = Line::Do("kubectl uncordon", |w| {
     for node in ["node-a", "node-b", "node-c"] {
         cordon(w, node, false);
     }

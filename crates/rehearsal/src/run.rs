@@ -2,24 +2,23 @@
 
 mod faults;
 
-use crate::desk::Desk;
+use crate::driver::{Driver, Scene};
 use crate::fault::{Fault, What};
 use crate::fingerprint::Fingerprint;
 use crate::invariants::{Broken, Checker};
 use crate::patroni;
-use crate::process::{Process, now};
+use crate::process::Process;
 use crate::role_rules::RoleRules;
 use crate::scenario::{self, Line, Scenario};
 use crate::translate;
 use crate::world::{self, World};
-use ensemble_conductor::{ApiCall, Ask, CallId, Outcome, Time, Verb};
-use simkube::{Request, SimTime};
+use ensemble_conductor::{ApiCall, Ask, CallId, EngineCall, Outcome, Time, Verb};
+use simkube::Request;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How long one line of a script may take, in virtual time.
 const PATIENCE_MS: u64 = 40 * 60 * 1000;
-/// How long a call takes.
-const CALL_MS: u64 = 5;
 /// How long all may take to settle once nothing is wrong any more.
 const SETTLE_MS: u64 = 120_000;
 /// How long a node is away.
@@ -77,7 +76,7 @@ struct Place {
 }
 
 /// Why a rehearsal does not go on.
-enum Stop {
+pub enum Stop {
     /// It has gone wrong.
     Violated(Violation),
     /// The next thing is a call, and it is to stop there.
@@ -100,13 +99,11 @@ pub struct Rehearsal {
     /// It has stopped before a call and goes on from there.
     stopped: bool,
     began: u64,
-    world: World,
-    processes: Vec<Process>,
+    scene: Scene,
     faults: Vec<Fault>,
     run: Run,
     checker: Checker,
     roles: RoleRules,
-    desk: Desk,
     heal: Vec<(u64, &'static str)>,
     late: Vec<(u64, Request)>,
     epoch: i64,
@@ -123,21 +120,18 @@ pub fn run(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Result<Run, 
 impl Rehearsal {
     /// Sets the stage.
     pub fn start(scenario: &Scenario, faults: &[Fault], tracing: bool) -> Self {
-        let mut world = world::fresh();
-        let first = Process::start(&mut world, "controller-1", 1);
+        let scene = Scene::new(world::fresh(), 1);
         Self {
             lines: scenario.lines,
             place: Place::default(),
             stops: false,
             stopped: false,
-            began: world.cluster.now().0,
-            world,
-            processes: vec![first],
+            began: scene.now(),
+            scene,
             faults: faults.to_vec(),
             run: Run::default(),
             checker: Checker::default(),
             roles: RoleRules::default(),
-            desk: Desk::default(),
             heal: Vec::new(),
             late: Vec::new(),
             epoch: 1,
@@ -162,7 +156,7 @@ impl Rehearsal {
         };
         let mut print = self.print.take().unwrap_or_default();
         let how = end.as_ref().err().map_or("well", |v| v.rule.as_str());
-        print.end(&self.world, how);
+        print.end(&self.scene.world, how);
         (print, end)
     }
 
@@ -173,7 +167,7 @@ impl Rehearsal {
             Ok(()) => Ok(None),
             Err(Stop::AtCall) => {
                 self.stopped = true;
-                Ok(Some(self.run.calls))
+                Ok(Some(self.scene.calls))
             }
             Err(Stop::Violated(violation)) => Err(violation),
         }
@@ -198,13 +192,14 @@ impl Rehearsal {
     /// What came of it, once it is over.
     pub fn result(&self) -> Run {
         let mut run = self.run.clone();
-        run.virtual_ms = self.world.cluster.now().0 - self.began;
+        run.calls = self.scene.calls;
+        run.virtual_ms = self.scene.now() - self.began;
         run.checks = self.checker.checks;
         run.disruptions = self.checker.disruptions;
         run.fewest_ready = self.checker.fewest_ready;
-        run.asked = self.desk.asked;
+        run.asked = self.scene.desk.asked;
         run.in_place = self.roles.in_place;
-        if let Some(model) = patroni::of(&self.world) {
+        if let Some(model) = patroni::of(&self.scene.world) {
             let changes = model.changes().len().saturating_sub(1);
             run.leader_changes = u32::try_from(changes).unwrap_or(0);
             run.longest_pause_ms = model.longest_pause_ms();
@@ -231,14 +226,14 @@ impl Rehearsal {
 
     /// When the present line began; whether that is now.
     fn begin(&mut self) -> (u64, bool) {
-        let now = self.world.cluster.now().0;
+        let now = self.scene.now();
         let first = self.place.since.is_none();
         (*self.place.since.get_or_insert(now), first)
     }
 
     fn say(&mut self, what: impl FnOnce() -> String) {
         if self.tracing {
-            let ms = self.world.cluster.now().0 % 100_000_000;
+            let ms = self.scene.now() % 100_000_000;
             self.run
                 .trace
                 .push(format!("{:>9}.{:03}  {}", ms / 1000, ms % 1000, what()));
@@ -247,13 +242,13 @@ impl Rehearsal {
 
     fn print_call(&mut self, request: &Request) {
         if let Some(print) = &mut self.print {
-            print.call(&self.world, request);
+            print.call(&self.scene.world, request);
         }
     }
 
     fn print_answer(&mut self, code: u16) {
         if let Some(print) = &mut self.print {
-            print.answer(&self.world, code);
+            print.answer(&self.scene.world, code);
         }
     }
 
@@ -271,18 +266,18 @@ impl Rehearsal {
         match line {
             Line::Do(what, act) => {
                 self.say(|| format!("user: {what}"));
-                act(&mut self.world);
+                act(&mut self.scene.world);
                 Ok(self.check()?)
             }
             Line::Repeat(what, act, holds) => {
                 if first {
                     self.say(|| format!("user, again and again: {what}"));
                 }
-                while self.stopped || !holds(&self.world) {
+                while self.stopped || !holds(&self.scene.world) {
                     if !self.stopped {
-                        act(&mut self.world);
+                        act(&mut self.scene.world);
                         self.check()?;
-                        let now = self.world.cluster.now().0;
+                        let now = self.scene.now();
                         if now > start + PATIENCE_MS {
                             let seen = format!("not within 40 minutes: {what}");
                             return Err(self.violation("converges", seen).into());
@@ -299,7 +294,7 @@ impl Rehearsal {
                     self.say(|| format!("seen: {what}"));
                     return Ok(());
                 }
-                let status = scenario::status(&self.world);
+                let status = scenario::status(&self.scene.world);
                 let waits = status.plan.first_blocked().map(|(_, b)| b.message.clone());
                 let seen = format!("not within 40 minutes: {what}; it waits for {waits:?}");
                 Err(self.violation("converges", seen).into())
@@ -324,21 +319,21 @@ impl Rehearsal {
         }
         let (start, first) = self.begin();
         if first {
-            self.place.calls = self.run.calls;
+            self.place.calls = self.scene.calls;
         }
         self.play(start + 60_000, |_| false)?;
-        let calls = self.run.calls - self.place.calls;
+        let calls = self.scene.calls - self.place.calls;
         if calls != 0 {
             let seen = format!("{calls} calls although nothing happened");
             return Err(self.violation("quiescence", seen).into());
         }
-        let quiet = self.roles.quiet(&self.world);
+        let quiet = self.roles.quiet(&self.scene.world);
         Ok(quiet.map_err(|b| self.broken(b))?)
     }
 
     /// How long what faults left behind may take to be over.
     fn leftovers_ms(&self) -> u64 {
-        let now = self.world.cluster.now().0;
+        let now = self.scene.now();
         let ends = self.trouble_ends();
         ends.map_or(0, |end| end.saturating_sub(now) + SETTLE_MS)
     }
@@ -346,10 +341,14 @@ impl Rehearsal {
     /// When what faults left behind is over.
     fn trouble_ends(&self) -> Option<u64> {
         let as_ms = |t: Time| u64::try_from(t.0).unwrap_or(0);
-        let blind = self.processes.iter().filter_map(Process::blind_until);
+        let blind = self
+            .scene
+            .controllers
+            .iter()
+            .filter_map(Process::blind_until);
         let heal = self.heal.iter().map(|(at, _)| *at);
         let late = self.late.iter().map(|(at, _)| *at);
-        let model = patroni::of(&self.world).and_then(patroni::Patroni::troubled_until);
+        let model = patroni::of(&self.scene.world).and_then(patroni::Patroni::troubled_until);
         blind.map(as_ms).chain(heal).chain(late).chain(model).max()
     }
 
@@ -358,8 +357,8 @@ impl Rehearsal {
     }
 
     fn check(&mut self) -> Result<(), Violation> {
-        let checked = self.checker.check(&self.world);
-        let checked = checked.and_then(|()| self.roles.check(&self.world));
+        let checked = self.checker.check(&self.scene.world);
+        let checked = checked.and_then(|()| self.roles.check(&self.scene.world));
         checked.map_err(|b| self.broken(b))
     }
 
@@ -371,158 +370,18 @@ impl Rehearsal {
         }
         loop {
             // Only a write, or a change in the engine, can make it hold.
-            let version = patroni::of(&self.world).map(patroni::Patroni::version);
-            let revision = Some((self.world.cluster.revision(), version));
-            if looked_at != revision && holds(&self.world) {
+            let version = patroni::of(&self.scene.world).map(patroni::Patroni::version);
+            let revision = Some((self.scene.world.cluster.revision(), version));
+            if looked_at != revision && holds(&self.scene.world) {
                 return Ok(true);
             }
             looked_at = revision;
-            let now = self.world.cluster.now().0;
+            let now = self.scene.now();
             if now >= until {
                 return Ok(false);
             }
-            self.due(now)?;
-            self.desk.deliver(&self.world, &mut self.processes);
-            for process in &mut self.processes {
-                process.turn(&mut self.world);
-            }
-            self.ask_engines()?;
-            if self.stops && self.whose_turn().is_some() {
-                return Err(Stop::AtCall);
-            }
-            if self.next_call()? {
-                continue;
-            }
-            let next = self.next_event(until);
-            self.pass(next)?;
+            self.step(until)?;
         }
-    }
-
-    /// Lets time pass to the next thing that happens.
-    fn pass(&mut self, to: u64) -> Result<(), Violation> {
-        if self.world.cluster.step_until(SimTime(to)) {
-            return self.check();
-        }
-        self.world.cluster.advance_to(SimTime(to));
-        Ok(())
-    }
-
-    fn next_event(&self, until: u64) -> u64 {
-        let as_ms = |t: Time| u64::try_from(t.0).unwrap_or(0);
-        let times = self
-            .processes
-            .iter()
-            .flat_map(|p| [p.wake, p.blind_until, p.blind_to_pods_until, p.asleep_until]);
-        let own = times.flatten().map(as_ms);
-        let planned = self
-            .heal
-            .iter()
-            .map(|(at, _)| *at)
-            .chain(self.late.iter().map(|(at, _)| *at))
-            .chain(self.desk.next());
-        let now = self.world.cluster.now().0;
-        own.chain(planned)
-            .filter(|t| *t > now)
-            .min()
-            .unwrap_or(until)
-            .min(until)
-    }
-
-    /// What was planned for now: nodes come back, late writes arrive.
-    fn due(&mut self, now: u64) -> Result<(), Violation> {
-        let (due, rest) = std::mem::take(&mut self.heal)
-            .into_iter()
-            .partition(|(at, _)| *at <= now);
-        self.heal = rest;
-        let due: Vec<(u64, &str)> = due;
-        for (_, node) in due {
-            self.say(|| format!("{node} is back"));
-            self.world.cluster.heal_node(node);
-        }
-        let (late, rest) = std::mem::take(&mut self.late)
-            .into_iter()
-            .partition(|(at, _)| *at <= now);
-        self.late = rest;
-        let late: Vec<(u64, Request)> = late;
-        for (_, mut request) in late {
-            translate::forget_version(&self.world, &mut request);
-            let answer = self.world.cluster.call(&request);
-            let code = answer.as_ref().map_or_else(|s| s.code, |r| r.code);
-            self.print_call(&request);
-            self.print_answer(code);
-            self.say(|| format!("late write {:?} {} -> {code}", request.verb, request.name));
-            self.check()?;
-        }
-        Ok(())
-    }
-
-    /// Asks engines what controllers want to know or have done.
-    fn ask_engines(&mut self) -> Result<(), Violation> {
-        for process in 0..self.processes.len() {
-            while let Some((id, call)) = self.processes[process].asks.pop_front() {
-                let name = self.processes[process].name.clone();
-                if *call.ask() != Ask::Observe {
-                    self.say(|| format!("{name} asks {}: {:?}", call.member(), call.ask()));
-                }
-                if let Some(print) = &mut self.print {
-                    print.ask(&self.world, &name, &call);
-                }
-                let asked = self.roles.asked(&self.world, &call);
-                asked.map_err(|b| self.broken(b))?;
-                self.desk.ask(&mut self.world, &name, id, &call);
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends the next call of the controller whose turn it is.
-    fn next_call(&mut self) -> Result<bool, Violation> {
-        let Some(chosen) = self.whose_turn() else {
-            return Ok(false);
-        };
-        let Some((id, call)) = self.processes[chosen].calls.pop_front() else {
-            return Ok(false);
-        };
-        let number = self.run.calls;
-        self.run.calls += 1;
-        *self.run.counts.entry(describe(&call)).or_insert(0) += 1;
-        if self.print.is_some() {
-            let name = &self.processes[chosen].name;
-            self.print_call(&translate::request(&self.world, &call, name));
-        }
-        let faults: Vec<What> = self
-            .faults
-            .iter()
-            .filter(|f| f.at_call == number)
-            .map(|f| f.what)
-            .collect();
-        match faults.as_slice() {
-            [] => self.send(chosen, id, &call, number)?,
-            more => {
-                for what in more {
-                    self.say(|| format!("FAULT {what:?} at call {number}"));
-                }
-                self.faulty(chosen, id, &call, number, more[0])?;
-                for what in &more[1..] {
-                    self.surroundings(*what);
-                }
-            }
-        }
-        let to = self.world.cluster.now().0 + CALL_MS;
-        while self.world.cluster.now().0 < to {
-            self.pass(to)?;
-        }
-        Ok(true)
-    }
-
-    /// The controller that sends the next call, if there is one to be sent.
-    fn whose_turn(&self) -> Option<usize> {
-        let turn = self.run.calls as usize;
-        let count = self.processes.len();
-        let awake = |p: &Process| p.asleep_until.is_none() && !p.calls.is_empty();
-        (0..count)
-            .map(|n| (turn + n) % count)
-            .find(|n| awake(&self.processes[*n]))
     }
 
     fn execute(
@@ -531,10 +390,10 @@ impl Rehearsal {
         call: &ApiCall,
         number: u32,
     ) -> Result<Outcome, Violation> {
-        let name = self.processes[process].name.clone();
-        let mut request = translate::request(&self.world, call, &name);
-        translate::forget_version(&self.world, &mut request);
-        let answer = self.world.cluster.call(&request);
+        let name = self.scene.controllers[process].name.clone();
+        let mut request = translate::request(&self.scene.world, call, &name);
+        translate::forget_version(&self.scene.world, &mut request);
+        let answer = self.scene.world.cluster.call(&request);
         self.print_answer(answer.as_ref().map_or_else(|s| s.code, |r| r.code));
         let code = answer.as_ref().map_or_else(
             |s| format!("{} {}", s.code, s.message),
@@ -551,7 +410,8 @@ impl Rehearsal {
         Ok(translate::outcome(answer))
     }
 
-    fn send(
+    /// The call arrives, and so does its answer.
+    fn arrives(
         &mut self,
         process: usize,
         id: CallId,
@@ -559,8 +419,86 @@ impl Rehearsal {
         number: u32,
     ) -> Result<(), Violation> {
         let outcome = self.execute(process, call, number)?;
-        let at = now(&self.world);
-        self.processes[process].answer(at, id, outcome);
+        self.scene.answer(process, id, outcome);
+        Ok(())
+    }
+}
+
+impl Driver for Rehearsal {
+    type Stop = Stop;
+
+    fn scene(&mut self) -> &mut Scene {
+        &mut self.scene
+    }
+
+    /// Nodes come back, late writes arrive.
+    fn due(&mut self) -> Result<(), Stop> {
+        let now = self.scene.now();
+        let due = self.heal.extract_if(.., |(at, _)| *at <= now);
+        for (_, node) in due.collect::<Vec<_>>() {
+            self.say(|| format!("{node} is back"));
+            self.scene.world.cluster.heal_node(node);
+        }
+        let late = self.late.extract_if(.., |(at, _)| *at <= now);
+        for (_, mut request) in late.collect::<Vec<_>>() {
+            translate::forget_version(&self.scene.world, &mut request);
+            let answer = self.scene.world.cluster.call(&request);
+            let code = answer.as_ref().map_or_else(|s| s.code, |r| r.code);
+            self.print_call(&request);
+            self.print_answer(code);
+            self.say(|| format!("late write {:?} {} -> {code}", request.verb, request.name));
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    fn planned(&self) -> Option<u64> {
+        let heal = self.heal.iter().map(|(at, _)| *at);
+        heal.chain(self.late.iter().map(|(at, _)| *at)).min()
+    }
+
+    fn asks(&mut self, controller: &Arc<str>, call: &EngineCall) -> Result<(), Stop> {
+        if *call.ask() != Ask::Observe {
+            self.say(|| format!("{controller} asks {}: {:?}", call.member(), call.ask()));
+        }
+        if let Some(print) = &mut self.print {
+            print.ask(&self.scene.world, controller, call);
+        }
+        let asked = self.roles.asked(&self.scene.world, call);
+        Ok(asked.map_err(|b| self.broken(b))?)
+    }
+
+    fn thought(&mut self) -> Result<(), Stop> {
+        match self.scene.whose_turn() {
+            Some(_) if self.stops => Err(Stop::AtCall),
+            _ => Ok(()),
+        }
+    }
+
+    fn written(&mut self) -> Result<(), Stop> {
+        Ok(self.check()?)
+    }
+
+    /// Sends a call, with all that goes wrong at it.
+    fn send(&mut self, controller: usize, id: CallId, call: &ApiCall) -> Result<(), Stop> {
+        let number = self.scene.calls - 1;
+        *self.run.counts.entry(describe(call)).or_insert(0) += 1;
+        if self.print.is_some() {
+            let name = &self.scene.controllers[controller].name;
+            self.print_call(&translate::request(&self.scene.world, call, name));
+        }
+        let here = self.faults.iter().filter(|f| f.at_call == number);
+        let faults: Vec<What> = here.map(|f| f.what).collect();
+        let Some((first, more)) = faults.split_first() else {
+            return Ok(self.arrives(controller, id, call, number)?);
+        };
+        for what in &faults {
+            self.say(|| format!("FAULT {what:?} at call {number}"));
+        }
+        self.faulty(controller, id, call, number, *first)?;
+        for what in more {
+            self.surroundings(*what);
+        }
         Ok(())
     }
 }

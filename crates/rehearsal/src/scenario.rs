@@ -6,6 +6,7 @@ use crate::world::{NAMESPACE, World, container, orders};
 use ensemble_api::{EnsembleStatus, Reason};
 use serde_json::{Value, json};
 use simkube::{Propagation, Request, Resource};
+use std::sync::LazyLock;
 
 /// One act of a user.
 pub type Act = fn(&mut World);
@@ -40,21 +41,8 @@ pub struct Scenario {
 }
 
 /// All scripts.
-pub const ALL: &[Scenario] = &join();
-
-const fn join() -> [Scenario; EQUALS.len() + roles::ALL.len()] {
-    let mut all = [EQUALS[0]; EQUALS.len() + roles::ALL.len()];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = if at < EQUALS.len() {
-            EQUALS[at]
-        } else {
-            roles::ALL[at - EQUALS.len()]
-        };
-        at += 1;
-    }
-    all
-}
+pub static ALL: LazyLock<Vec<Scenario>> =
+    LazyLock::new(|| EQUALS.iter().chain(&*roles::ALL).copied().collect());
 
 /// Scripts with members that are equals.
 pub const EQUALS: &[Scenario] = &[

@@ -9,7 +9,7 @@ use ensemble_rehearsal::{Fault, Run, roles, run};
 
 #[test]
 fn every_script_about_roles_ends_well_on_a_calm_day() {
-    common::calm(&common::chosen(roles::ALL), |run| {
+    common::calm(&common::chosen(&roles::ALL), |run| {
         format!(
             "{} calls, {} asked, {} ms, {} changes of leader, longest pause {} ms, {} in place, {} ended",
             run.calls,
@@ -33,7 +33,7 @@ fn a_primary_that_goes_first_moves_the_lead_twice_and_not_for_ever() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant_about_roles() {
-    common::sweep(&common::chosen(roles::ALL), common::stride(20));
+    common::sweep(&common::chosen(&roles::ALL), common::stride(20));
 }
 
 /// What is compared of two runs.

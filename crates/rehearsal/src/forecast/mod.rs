@@ -9,21 +9,20 @@ pub use record::{End, Event, Forecast, Stride};
 pub use seed::Given;
 pub use trouble::{TROUBLES, Trouble, asked_for};
 
-use crate::desk::Desk;
+use crate::driver::{Driver, Scene};
 use crate::invariants::Checker;
 use crate::patroni::{self, Patroni};
-use crate::process::{Process, now};
 use crate::scenario;
-use crate::translate;
 use crate::world::{self, World};
 use record::Recorder;
 use serde_json::Value;
 pub use simkube::Status;
 use simkube::config::Config;
-use simkube::{Request, Resource, SimTime};
+use simkube::{Request, Resource};
+use std::convert::Infallible;
 
-/// How long a call takes.
-const CALL_MS: u64 = 5;
+/// The most time that passes in one piece.
+const PIECE_MS: u64 = 1_000;
 /// So long without anything new, and it is taken to stay as it is.
 const PATIENCE_MS: u64 = 15 * 60 * 1000;
 /// No forecast reaches further.
@@ -31,9 +30,7 @@ const HORIZON_MS: u64 = 24 * 3600 * 1000;
 
 /// A cluster in memory, a controller, and a record of what happens.
 pub struct Stage {
-    world: World,
-    controller: Process,
-    desk: Desk,
+    scene: Scene,
     checker: Checker,
     recorder: Recorder,
     troubles: trouble::Pending,
@@ -59,15 +56,13 @@ impl Stage {
         Ok(Self::on(world, epoch))
     }
 
-    fn on(mut world: World, epoch: i64) -> Self {
+    fn on(world: World, epoch: i64) -> Self {
         let mut checker = Checker::default();
         checker.begin_here(&world);
-        let controller = Process::start(&mut world, "controller-1", epoch);
-        let recorder = Recorder::new(&world);
+        let scene = Scene::new(world, epoch);
+        let recorder = Recorder::new(&scene.world);
         Self {
-            world,
-            controller,
-            desk: Desk::default(),
+            scene,
             checker,
             recorder,
             troubles: trouble::Pending::default(),
@@ -76,40 +71,46 @@ impl Stage {
 
     /// The user creates or changes the Ensemble. What was done before is not counted.
     pub fn put(&mut self, ensemble: &Value) -> Result<(), Status> {
-        let (at, namespace) = (self.world.ensembles, self.world.namespace.clone());
-        if patroni::of(&self.world).is_none()
+        let (at, namespace) = (
+            self.scene.world.ensembles,
+            self.scene.world.namespace.clone(),
+        );
+        if patroni::of(&self.scene.world).is_none()
             && let Some(model) = Patroni::of_spec(&ensemble["spec"], &namespace)
         {
-            self.world.cluster.attach_workload(Box::new(model));
+            self.scene.world.cluster.attach_workload(Box::new(model));
         }
-        let request = match scenario::ensemble(&self.world) {
+        let request = match scenario::ensemble(&self.scene.world) {
             None => Request::create(at, &namespace, unborn(ensemble)),
             Some(old) => {
                 let mut body = (*old).clone();
                 body["spec"] = ensemble["spec"].clone();
-                Request::update(at, &namespace, &self.world.name, body)
+                Request::update(at, &namespace, &self.scene.world.name, body)
             }
         };
-        self.world.cluster.call(&request.strict().client("user"))?;
-        self.recorder = Recorder::new(&self.world);
+        self.scene
+            .world
+            .cluster
+            .call(&request.strict().client("user"))?;
+        self.recorder = Recorder::new(&self.scene.world);
         Ok(())
     }
 
     /// Makes these images behave as the troubles say, for those troubles that are about images.
     pub fn spoil(&mut self, troubles: &[Trouble], images: &[String]) {
-        trouble::spoil_images(&mut self.world, troubles, images);
+        trouble::spoil_images(&mut self.scene.world, troubles, images);
     }
 
     /// The names of the nodes.
     pub fn nodes(&self) -> Vec<String> {
-        let nodes = self.world.cluster.objects(Resource::Nodes, "");
+        let nodes = self.scene.world.cluster.objects(Resource::Nodes, "");
         let names = nodes.iter().filter_map(|n| n["metadata"]["name"].as_str());
         names.map(str::to_owned).collect()
     }
 
     /// All that a reader of this cluster would bring home.
     pub fn given(&self) -> Given {
-        let world = &self.world;
+        let world = &self.scene.world;
         let read = |resource: Resource, namespace: &str| -> Vec<Value> {
             let objects = world.cluster.objects(resource, namespace);
             objects.iter().map(|o| (**o).clone()).collect()
@@ -134,7 +135,7 @@ impl Stage {
 
     /// The Ensemble as it stands.
     pub fn ensemble(&self) -> Option<Value> {
-        scenario::ensemble(&self.world).map(|e| (*e).clone())
+        scenario::ensemble(&self.scene.world).map(|e| (*e).clone())
     }
 
     /// Plays until nothing new happens any more, with these troubles on the way: each once the
@@ -144,28 +145,35 @@ impl Stage {
         let horizon = self.now() + HORIZON_MS;
         while self.now() < horizon && self.recorder.broken.is_none() {
             if self.at_rest() {
-                if !self
-                    .troubles
-                    .begin(&mut self.world, &mut self.controller, &mut self.recorder)
-                {
+                if !self.trouble_begins() {
                     break;
                 }
             } else if self.recorder.disrupted() {
-                self.troubles
-                    .begin(&mut self.world, &mut self.controller, &mut self.recorder);
+                self.trouble_begins();
             }
-            self.piece();
+            let Ok(()) = self.step(self.now() + PIECE_MS);
         }
     }
 
     /// What it came to.
     pub fn forecast(self) -> Forecast {
-        let status = scenario::status(&self.world);
-        self.recorder.finish(&self.world, &status, &self.checker)
+        let status = scenario::status(&self.scene.world);
+        self.recorder
+            .finish(&self.scene.world, &status, &self.checker)
     }
 
     fn now(&self) -> u64 {
-        self.world.cluster.now().0
+        self.scene.now()
+    }
+
+    /// What waits to go wrong does; whether there was anything.
+    fn trouble_begins(&mut self) -> bool {
+        let scene = &mut self.scene;
+        self.troubles.begin(
+            &mut scene.world,
+            &mut scene.controllers[0],
+            &mut self.recorder,
+        )
     }
 
     fn at_rest(&self) -> bool {
@@ -173,57 +181,40 @@ impl Stage {
             return false;
         }
         let quiet = self.now().saturating_sub(self.recorder.last_news());
-        let ready = scenario::ready(&self.world) && self.controller.calls.is_empty();
+        let ready =
+            scenario::ready(&self.scene.world) && self.scene.controllers[0].calls.is_empty();
         ready && quiet >= 2_000 || quiet >= PATIENCE_MS + self.recorder.settling_ms
     }
+}
 
-    /// The controller thinks; then its next call is made, or time passes to whatever comes next.
-    fn piece(&mut self) {
-        self.troubles.due(&mut self.world, &mut self.recorder);
-        let controllers = std::slice::from_mut(&mut self.controller);
-        self.desk.deliver(&self.world, controllers);
-        self.controller.turn(&mut self.world);
-        while let Some((id, call)) = self.controller.asks.pop_front() {
-            let name = self.controller.name.clone();
-            self.desk.ask(&mut self.world, &name, id, &call);
-        }
-        self.recorder.look(&self.world, &self.controller);
-        let Some((id, call)) = self.controller.calls.pop_front() else {
-            let to = self.next_event();
-            return self.pass(to);
-        };
-        let request = translate::request(&self.world, &call, &self.controller.name);
-        let answer = self.world.cluster.call(&request);
-        self.check();
-        self.controller
-            .answer(now(&self.world), id, translate::outcome(answer));
-        let to = self.now() + CALL_MS;
-        while self.now() < to {
-            self.pass(to);
-        }
+impl Driver for Stage {
+    /// It goes on, whatever happens: a rule that is broken is told at the end.
+    type Stop = Infallible;
+
+    fn scene(&mut self) -> &mut Scene {
+        &mut self.scene
     }
 
-    fn next_event(&self) -> u64 {
-        let now = self.now();
-        let wake = self.controller.wake.and_then(|at| u64::try_from(at.0).ok());
-        let own = wake.filter(|at| *at > now).unwrap_or(u64::MAX);
-        own.min(self.troubles.next_at().unwrap_or(u64::MAX))
-            .min(self.desk.next().unwrap_or(u64::MAX))
-            .max(now + 1)
-            .min(now + 1_000)
+    fn due(&mut self) -> Result<(), Infallible> {
+        self.troubles.due(&mut self.scene.world, &mut self.recorder);
+        Ok(())
     }
 
-    fn pass(&mut self, to: u64) {
-        if self.world.cluster.step_until(SimTime(to)) {
-            return self.check();
-        }
-        self.world.cluster.advance_to(SimTime(to));
+    fn planned(&self) -> Option<u64> {
+        self.troubles.next_at()
     }
 
-    fn check(&mut self) {
-        if let Err(broken) = self.checker.check(&self.world) {
+    fn thought(&mut self) -> Result<(), Infallible> {
+        let scene = &self.scene;
+        self.recorder.look(&scene.world, &scene.controllers[0]);
+        Ok(())
+    }
+
+    fn written(&mut self) -> Result<(), Infallible> {
+        if let Err(broken) = self.checker.check(&self.scene.world) {
             self.recorder.broken.get_or_insert(broken);
         }
+        Ok(())
     }
 }
 

@@ -104,7 +104,8 @@ fn nothing_to_do_is_told_as_such() {
 #[test]
 fn what_is_broken_there_is_broken_here() {
     let mut real = begun();
-    real.world
+    real.scene
+        .world
         .cluster
         .config_mut()
         .images

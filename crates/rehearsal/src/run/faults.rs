@@ -20,7 +20,6 @@ impl Rehearsal {
         number: u32,
         what: What,
     ) -> Result<(), Violation> {
-        let at = now(&self.world);
         let refuse = |code: u16, reason: &str| {
             Outcome::Refused(ApiError {
                 code,
@@ -36,18 +35,22 @@ impl Rehearsal {
             }
             What::AnswerLost => {
                 self.execute(process, call, number)?;
-                self.processes[process].answer(at, id, Outcome::Unknown("answer lost".into()));
+                self.scene
+                    .answer(process, id, Outcome::Unknown("answer lost".into()));
             }
             What::NeverSent => {
-                self.processes[process].answer(at, id, Outcome::Unknown("not sent".into()));
+                self.scene
+                    .answer(process, id, Outcome::Unknown("not sent".into()));
             }
-            What::Conflict => self.processes[process].answer(at, id, refuse(409, "Conflict")),
-            What::ServerError => self.processes[process].answer(at, id, refuse(500, "")),
-            What::TooMany => self.processes[process].answer(at, id, refuse(429, "TooManyRequests")),
+            What::Conflict => self.scene.answer(process, id, refuse(409, "Conflict")),
+            What::ServerError => self.scene.answer(process, id, refuse(500, "")),
+            What::TooMany => self
+                .scene
+                .answer(process, id, refuse(429, "TooManyRequests")),
             What::LateWrite => {
-                let name = format!("{}{LATE}", self.processes[process].name);
-                let request = translate::request(&self.world, call, &name);
-                let due = self.world.cluster.now().0 + 30_000;
+                let name = format!("{}{LATE}", self.scene.controllers[process].name);
+                let request = translate::request(&self.scene.world, call, &name);
+                let due = self.scene.now() + 30_000;
                 self.late.push((due, request));
                 self.restart(process);
             }
@@ -57,13 +60,13 @@ impl Rehearsal {
                 } else {
                     "orders-1"
                 });
-                self.send(process, id, call, number)?;
+                self.arrives(process, id, call, number)?;
             }
             other => {
                 self.surroundings(other);
-                let still_there = process < self.processes.len();
+                let still_there = process < self.scene.controllers.len();
                 if still_there {
-                    self.send(process, id, call, number)?;
+                    self.arrives(process, id, call, number)?;
                 }
             }
         }
@@ -72,51 +75,57 @@ impl Rehearsal {
 
     /// What goes wrong around the controller.
     pub(super) fn surroundings(&mut self, what: What) {
-        let at = now(&self.world);
-        let back = self.world.cluster.now().0 + NODE_AWAY_MS;
+        let at = now(&self.scene.world);
+        let back = self.scene.now() + NODE_AWAY_MS;
         match what {
-            What::Stale => self.processes[0].blind_until = Some(at.plus_ms(20_000)),
-            What::PodsStale => self.processes[0].blind_to_pods_until = Some(at.plus_ms(20_000)),
+            What::Stale => self.scene.controllers[0].blind_until = Some(at.plus_ms(20_000)),
+            What::PodsStale => {
+                self.scene.controllers[0].blind_to_pods_until = Some(at.plus_ms(20_000))
+            }
             What::Expired => {
                 for kind in WATCHED {
-                    self.processes[0].list(&mut self.world, kind);
+                    self.scene.controllers[0].list(&mut self.scene.world, kind);
                 }
-                self.processes[0].list(&mut self.world, Kind::Node);
+                self.scene.controllers[0].list(&mut self.scene.world, Kind::Node);
             }
             What::SecondLeader => self.start_another(),
             What::NodeDies => {
-                self.world.cluster.kill_node("node-b");
+                self.scene.world.cluster.kill_node("node-b");
                 self.heal.push((back, "node-b"));
             }
             What::NodeParted => {
-                self.world.cluster.partition_node("node-c");
+                self.scene.world.cluster.partition_node("node-c");
                 self.heal.push((back, "node-c"));
             }
             What::StatusWiped => {
                 let body = json!({"status": null});
-                let request = Request::patch(self.world.ensembles, NAMESPACE, "orders", body);
-                let _ = self.world.cluster.call(&request.status().client("fault"));
+                let request = Request::patch(self.scene.world.ensembles, NAMESPACE, "orders", body);
+                let _ = self
+                    .scene
+                    .world
+                    .cluster
+                    .call(&request.status().client("fault"));
             }
             What::PodDeleted => {
                 let request = Request::delete(Resource::Pods, NAMESPACE, "orders-1");
-                let _ = self.world.cluster.call(&request.client("user"));
+                let _ = self.scene.world.cluster.call(&request.client("user"));
             }
             What::LabelStripped => {
                 let body = json!({"metadata": {"labels": {"ensemble.dev/ensemble": null}}});
                 let request = Request::patch(Resource::Pods, NAMESPACE, "orders-0", body);
-                let _ = self.world.cluster.call(&request.client("user"));
+                let _ = self.scene.world.cluster.call(&request.client("user"));
             }
             What::PodTouched => self.touch("orders-1"),
-            other => role_faults::apply(&mut self.world, other),
+            other => role_faults::apply(&mut self.scene.world, other),
         }
     }
 
     /// Somebody writes into a pod what concerns nobody; it has another version then.
     fn touch(&mut self, pod: &str) {
-        let at = self.world.cluster.now().0.to_string();
+        let at = self.scene.now().to_string();
         let body = json!({"metadata": {"annotations": {"somebody": at}}});
         let request = Request::patch(Resource::Pods, NAMESPACE, pod, body);
-        let _ = self.world.cluster.call(&request.client("user"));
+        let _ = self.scene.world.cluster.call(&request.client("user"));
     }
 
     /// One more controller, with a later epoch.
@@ -124,14 +133,14 @@ impl Rehearsal {
         self.epoch += 1;
         self.started += 1;
         let name = format!("controller-{}", self.started);
-        let another = Process::start(&mut self.world, &name, self.epoch);
-        self.processes.push(another);
+        let another = Process::start(&mut self.scene.world, &name, self.epoch);
+        self.scene.controllers.push(another);
     }
 
     /// The controller dies, whatever was on its way is lost, and another starts.
     fn restart(&mut self, process: usize) {
-        let dead = self.processes.remove(process);
-        dead.close(&mut self.world);
+        let dead = self.scene.controllers.remove(process);
+        dead.close(&mut self.scene.world);
         self.start_another();
     }
 }

@@ -1,8 +1,9 @@
 //! What the sweeps share: threads, strides and the report.
 #![allow(clippy::unwrap_used)]
 
-use ensemble_rehearsal::explore::{Failure, Findings, Plan, explore};
+use ensemble_rehearsal::explore::{Failure, Findings, Plan, Progress, explore};
 use ensemble_rehearsal::{Run, Scenario, run};
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -74,7 +75,8 @@ fn on_all_cores(scenarios: &[Scenario], plan: &Plan) -> Vec<Findings> {
     let found = Mutex::new(Vec::new());
     let work = || {
         while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let findings = explore(std::slice::from_ref(scenario), plan, |_, _| {});
+            let on = |_: &Progress| ControlFlow::Continue(());
+            let findings = explore(std::slice::from_ref(scenario), plan, on);
             println!("{}: {} schedules", scenario.name, findings.schedules);
             found.lock().unwrap().push(findings);
         }

@@ -1,7 +1,6 @@
 //! The rows of the behaviour table that concern the order of calls: intents before disruptions,
 //! what is looked at again, what is waited for, and what answers mean.
 
-mod consent;
 mod desk;
 mod disruption;
 mod engines;

@@ -1,6 +1,6 @@
 //! Members: created in order, recreated on their own claims, never on empty ones.
 
-use crate::desk::{Desk, orders, refused, words};
+use crate::desk::{Desk, claim, orders, refused, words};
 use ensemble_api::Reason;
 use ensemble_conductor::{ApiCall, Input, Kind, Outcome, Verb};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn the_ledger_comes_first_then_a_members_claims_then_its_pod() {
 #[test]
 fn a_controller_that_died_between_two_claims_is_finished_by_the_next_as_if_nothing_had_happened() {
     let mut ensemble = orders(1);
-    ensemble["spec"]["claims"] = json!([{"name": "data", "spec": {}}, {"name": "wal", "spec": {}}]);
+    ensemble["spec"]["claims"] = json!([claim("data"), claim("wal")]);
     let mut first = Desk::new(ensemble);
     let (_, call) = first.settle_until(creates(Kind::Claim)).unwrap();
     assert!(matches!(first.perform(&call), Outcome::Done(_)));
@@ -80,7 +80,7 @@ fn a_foreign_pod_of_our_name_is_looked_at_and_left_alone_until_it_is_gone() {
     let mut desk = Desk::new(orders(1));
     // Without our label, so no watch of ours shows it.
     desk.put(Kind::Pod, json!({"metadata": {"name": "orders-0"}}));
-    let foreign = desk.get(Kind::Pod, "orders-0").cloned();
+    let foreign = desk.get(Kind::Pod, "orders-0");
     let looks = |c: &ApiCall| *c.verb() == Verb::Get;
     let (id, call) = desk.settle_until(looks).unwrap();
     desk.tell(Input::Done(
@@ -89,9 +89,9 @@ fn a_foreign_pod_of_our_name_is_looked_at_and_left_alone_until_it_is_gone() {
     ));
     assert_eq!(words(&call), "get Pod orders-0");
     desk.settle();
-    assert_eq!(desk.get(Kind::Pod, "orders-0").cloned(), foreign);
+    assert_eq!(desk.get(Kind::Pod, "orders-0"), foreign);
     assert!(reasons(&desk).contains(&Reason::NameTaken));
-    desk.objects.remove(&(Kind::Pod, "orders-0".into()));
+    desk.vanish(Kind::Pod, "orders-0");
     for _ in 0..40 {
         desk.after(1_000);
         desk.settle();
@@ -218,7 +218,7 @@ fn a_refused_call_is_tried_again_with_pauses_and_the_others_go_on() {
 #[test]
 fn a_watch_that_shows_an_object_again_as_it_was_changes_nothing() {
     let mut desk = Desk::serving();
-    let pod: Value = desk.get(Kind::Pod, "orders-1").cloned().unwrap();
+    let pod: Value = desk.get(Kind::Pod, "orders-1").unwrap();
     desk.tell(Input::Applied(Kind::Pod, Arc::new(pod)));
     assert!(desk.calls.is_empty());
 }

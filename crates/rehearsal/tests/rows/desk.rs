@@ -1,5 +1,6 @@
-//! A conductor at a desk: what it asks for is done on a handful of objects, unless a test says
-//! otherwise. No server, no time but the test's own.
+//! A conductor at a desk: what it asks for is done by the simulated API server, unless a test says
+//! otherwise. Nobody else is there: what kubelets and controllers would do is done at once, watches
+//! show what the desk lets them show, and time is the test's own.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use ensemble_api::EnsembleStatus;
@@ -8,8 +9,13 @@ use ensemble_conductor::{
     Output, Time, Verb, WATCHED,
 };
 use ensemble_planner::view::NodeView;
+use ensemble_rehearsal::process::now;
+use ensemble_rehearsal::translate;
+use ensemble_rehearsal::world::{self, World};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, VecDeque};
+use simkube::config::Config;
+use simkube::{Part, Request};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A call that waits for its answer.
@@ -18,7 +24,7 @@ pub type Asked = (CallId, ApiCall);
 pub struct Desk {
     pub conductor: Conductor,
     pub now: Time,
-    pub objects: BTreeMap<(Kind, String), Value>,
+    world: World,
     /// Calls that were asked for and not yet taken up.
     pub calls: VecDeque<Asked>,
     /// What engines were asked.
@@ -28,7 +34,32 @@ pub struct Desk {
     pub relists: Vec<Kind>,
     pub wake: Option<Time>,
     pub happenings: Vec<Happening>,
-    version: u64,
+    uids: u64,
+}
+
+/// An API server with nobody beside it.
+fn server() -> World {
+    let mut world = world::empty(Config::default(), "shop", "orders");
+    let parts = [
+        Part::Scheduler,
+        Part::Volumes,
+        Part::Collector,
+        Part::Disruption,
+        Part::Endpoints,
+        Part::Nodes,
+        Part::Jobs,
+        Part::Namespaces,
+    ];
+    for part in parts {
+        world.cluster.pause(part);
+    }
+    world
+}
+
+/// A claim of that name in a spec.
+pub fn claim(name: &str) -> Value {
+    let room = json!({"requests": {"storage": "1Gi"}});
+    json!({"name": name, "spec": {"accessModes": ["ReadWriteOnce"], "resources": room}})
 }
 
 /// The Ensemble `orders`.
@@ -38,7 +69,7 @@ pub fn orders(replicas: u32) -> Value {
         "spec": {
             "replicas": replicas,
             "template": {"spec": {"containers": [{"name": "db", "image": "db:1"}]}},
-            "claims": [{"name": "data", "spec": {}}],
+            "claims": [claim("data")],
             "rollout": {"prePull": "Skip", "method": "Recreate"},
         },
     })
@@ -80,21 +111,26 @@ impl Desk {
 
     /// The same, not leading yet.
     pub fn idle(ensemble: Value) -> Self {
-        let mut desk = Self {
+        let mut desk = Self::before(server());
+        desk.put(Kind::Ensemble, ensemble);
+        desk.list_all();
+        desk
+    }
+
+    /// A conductor that has seen nothing.
+    fn before(world: World) -> Self {
+        Self {
             conductor: Conductor::new("shop", "orders"),
-            now: Time(1_000_000_000),
-            objects: BTreeMap::new(),
+            now: now(&world),
+            world,
             calls: VecDeque::new(),
             questions: Vec::new(),
             done: Vec::new(),
             relists: Vec::new(),
             wake: None,
             happenings: Vec::new(),
-            version: 100,
-        };
-        desk.put(Kind::Ensemble, ensemble);
-        desk.list_all();
-        desk
+            uids: 100,
+        }
     }
 
     /// The same, and three members serve.
@@ -108,11 +144,8 @@ impl Desk {
 
     /// Another process looks at the same objects, at that epoch.
     pub fn successor(&self, epoch: i64) -> Self {
-        let ensemble = self.objects[&(Kind::Ensemble, "orders".into())].clone();
-        let mut desk = Self::idle(ensemble);
-        desk.objects = self.objects.clone();
-        desk.version = self.version;
-        desk.now = self.now;
+        let mut desk = Self::before(self.world.clone());
+        desk.uids = self.uids;
         desk.list_all();
         desk.lead(epoch);
         desk
@@ -149,50 +182,76 @@ impl Desk {
 
     /// Time passes.
     pub fn after(&mut self, ms: i64) {
-        self.now = self.now.plus_ms(ms);
+        self.world.cluster.advance_ms(u64::try_from(ms).unwrap());
+        self.now = now(&self.world);
         self.tell(Input::Tick);
     }
 
     /// The watch of a kind begins anew.
     pub fn list(&mut self, kind: Kind) {
-        let of_kind = self.objects.iter().filter(|((k, _), _)| *k == kind);
-        let objects = of_kind.map(|(_, o)| Arc::new(o.clone())).collect();
+        let at = translate::resource(&self.world, kind);
+        let objects = self.world.cluster.objects(at, "shop");
         self.tell(Input::Listed(kind, objects, self.now));
     }
 
-    /// Stores an object at a new version; no watch tells of it yet.
-    pub fn put(&mut self, kind: Kind, mut object: Value) -> Value {
-        self.version += 1;
-        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+    /// Stores an object as it is given, whether or not an API server would; no watch tells of it yet.
+    pub fn put(&mut self, kind: Kind, mut object: Value) {
+        object["metadata"]["namespace"] = "shop".into();
         if object["metadata"]["uid"].is_null() {
-            object["metadata"]["uid"] = format!("uid-{}", self.version).into();
+            self.uids += 1;
+            object["metadata"]["uid"] = format!("uid-{}", self.uids).into();
         }
-        self.objects.insert((kind, name), object.clone());
-        object
+        let at = translate::resource(&self.world, kind);
+        self.world.cluster.restore(at, &object).unwrap();
     }
 
     /// The watch shows an object as it is now.
     pub fn show(&mut self, kind: Kind, name: &str) {
-        let object = Arc::new(self.objects[&(kind, name.to_owned())].clone());
-        self.tell(Input::Applied(kind, object));
+        let object = self.get(kind, name).unwrap();
+        self.tell(Input::Applied(kind, Arc::new(object)));
+    }
+
+    /// Somebody merges into an object; no watch tells of it yet. A kubelet that says something of a
+    /// pod has seen it as it is.
+    fn amend(&mut self, kind: Kind, name: &str, patch: &Value) {
+        let mut object = self.get(kind, name).unwrap();
+        merge(&mut object, patch);
+        if kind == Kind::Pod && patch.get("status").is_some() {
+            let seen = object["metadata"]["generation"].clone();
+            object["status"]["observedGeneration"] = seen;
+        }
+        self.put(kind, object);
     }
 
     /// Somebody merges into an object, and the watch shows it.
     pub fn edit(&mut self, kind: Kind, name: &str, patch: &Value) {
-        let mut object = self.objects[&(kind, name.to_owned())].clone();
-        merge(&mut object, patch);
+        self.amend(kind, name, patch);
         if kind == Kind::Ensemble && patch.get("spec").is_some() {
-            let generation = object["metadata"]["generation"].as_i64().unwrap();
-            object["metadata"]["generation"] = (generation + 1).into();
+            let generation = self.get(kind, name).unwrap()["metadata"]["generation"].as_i64();
+            let next = json!({"metadata": {"generation": generation.unwrap() + 1}});
+            self.amend(kind, name, &next);
         }
-        self.put(kind, object);
         self.show(kind, name);
+    }
+
+    /// An object is gone at once, whatever would hold it; no watch tells of it.
+    pub fn vanish(&mut self, kind: Kind, name: &str) -> Option<Value> {
+        let mut object = self.get(kind, name)?;
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("finalizers");
+        }
+        self.put(kind, object.clone());
+        let at = translate::resource(&self.world, kind);
+        let gone = Request::delete(at, "shop", name).grace(0);
+        // With its last finalizer an object that was told to end went by itself.
+        let _ = self.world.cluster.call(&gone);
+        assert!(self.get(kind, name).is_none(), "{name} is held");
+        Some(object)
     }
 
     /// An object goes, and the watch tells.
     pub fn remove(&mut self, kind: Kind, name: &str) {
-        if let Some(object) = self.objects.remove(&(kind, name.to_owned())) {
+        if let Some(object) = self.vanish(kind, name) {
             self.tell(Input::Deleted(kind, Arc::new(object)));
         }
     }
@@ -236,85 +295,62 @@ impl Desk {
         let outcome = self.perform(call);
         let done = matches!(outcome, Outcome::Done(_));
         self.tell(Input::Done(id, outcome));
-        let key = (call.kind(), call.name().to_owned());
         let shown = !matches!(
             call.verb(),
             Verb::Get | Verb::List | Verb::Create { dry_run: true }
         );
-        if done && shown && self.objects.contains_key(&key) {
-            self.show(key.0, &key.1);
+        if done && shown && self.get(call.kind(), call.name()).is_some() {
+            self.show(call.kind(), call.name());
         }
     }
 
-    /// Does what a call asks, without a word to anybody.
+    /// The API server does what a call asks, and whoever else has to do with it does the rest.
     pub fn perform(&mut self, call: &ApiCall) -> Outcome {
-        let key = (call.kind(), call.name().to_owned());
-        let found = self.objects.get(&key).cloned();
-        match call.verb() {
-            Verb::Create { dry_run: true } => Outcome::Done(call.body().clone().into()),
-            Verb::Create { dry_run: false } if found.is_some() => {
-                refused(409, "AlreadyExists", "already exists")
+        let request = translate::request(&self.world, call, "controller");
+        let outcome = translate::outcome(self.world.cluster.call(&request));
+        if matches!(outcome, Outcome::Done(_)) {
+            self.follow_up(call);
+        }
+        outcome
+    }
+
+    /// What kubelets and controllers do then.
+    fn follow_up(&mut self, call: &ApiCall) {
+        let (kind, name) = (call.kind(), call.name());
+        match (call.verb(), kind) {
+            (Verb::Create { dry_run: false }, Kind::Pod) => self.amend(
+                kind,
+                name,
+                &json!({"spec": {"nodeName": "n0"}, "status": {
+                    "phase": "Running", "startTime": "2026-01-01T00:00:00Z",
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                    "containerStatuses": [{"name": "db", "state": {"running": {}}}]}}),
+            ),
+            (Verb::Create { dry_run: false }, Kind::Claim) => {
+                self.amend(kind, name, &json!({"status": {"phase": "Bound"}}));
             }
-            Verb::Create { dry_run: false } => Outcome::Done(self.create(call).into()),
-            Verb::List => Outcome::Done(json!({"items": self.pods()}).into()),
-            _ => match found {
-                None => refused(404, "NotFound", "not found"),
-                Some(object) => self.change(call, object),
-            },
+            (Verb::Create { dry_run: false }, Kind::Budget) => self.allow(name),
+            (Verb::MergePatchStatus, Kind::Budget) => self.allow(name),
+            (Verb::Evict, _) => {
+                self.remove(kind, name);
+                self.allow("orders-members");
+                self.show(Kind::Budget, "orders-members");
+            }
+            (Verb::Delete, _) => self.remove(kind, name),
+            _ => {}
         }
     }
 
-    fn create(&mut self, call: &ApiCall) -> Value {
-        let mut body = call.body().clone();
-        if call.kind() == Kind::Pod {
-            body["spec"]["nodeName"] = "n0".into();
-            body["status"] = json!({"phase": "Running", "startTime": "2026-01-01T00:00:00Z",
-                "conditions": [{"type": "Ready", "status": "True"}],
-                "containerStatuses": [{"name": "db", "state": {"running": {}}}]});
-        }
-        if call.kind() == Kind::Claim {
-            body["status"] = json!({"phase": "Bound"});
-        }
-        if call.kind() == Kind::Budget {
-            body["status"] = json!({"disruptionsAllowed": 1});
-        }
-        self.put(call.kind(), body)
-    }
-
-    fn change(&mut self, call: &ApiCall, mut object: Value) -> Outcome {
-        let body = call.body();
-        let version = match call.verb() {
-            Verb::Delete => body.pointer("/preconditions/resourceVersion"),
-            Verb::Evict => body.pointer("/deleteOptions/preconditions/resourceVersion"),
-            _ => body.pointer("/metadata/resourceVersion"),
-        };
-        if version.is_some_and(|v| *v != object["metadata"]["resourceVersion"]) {
-            return refused(409, "Conflict", "the object has been modified");
-        }
-        match call.verb() {
-            Verb::Get => Outcome::Done(object.into()),
-            Verb::Delete | Verb::Evict => {
-                self.remove(call.kind(), call.name());
-                Outcome::Done(json!({}).into())
-            }
-            Verb::ReplaceStatus => {
-                object["status"] = body["status"].clone();
-                Outcome::Done(self.put(call.kind(), object).into())
-            }
-            _ => {
-                merge(&mut object, body);
-                Outcome::Done(self.put(call.kind(), object).into())
-            }
-        }
-    }
-
-    fn pods(&self) -> Vec<Value> {
-        let pods = self.objects.iter().filter(|((k, _), _)| *k == Kind::Pod);
-        pods.map(|(_, o)| o.clone()).collect()
+    /// A budget is counted anew, and one may go.
+    fn allow(&mut self, budget: &str) {
+        let generation = self.get(Kind::Budget, budget).unwrap()["metadata"]["generation"].clone();
+        let status = json!({"disruptionsAllowed": 1, "observedGeneration": generation,
+            "disruptedPods": null});
+        self.amend(Kind::Budget, budget, &json!({"status": status}));
     }
 
     pub fn status(&self) -> EnsembleStatus {
-        let ensemble = &self.objects[&(Kind::Ensemble, "orders".into())];
+        let ensemble = self.get(Kind::Ensemble, "orders").unwrap();
         serde_json::from_value(ensemble["status"].clone()).unwrap_or_default()
     }
 
@@ -325,8 +361,10 @@ impl Desk {
             .is_some_and(|c| c.status == "True")
     }
 
-    pub fn get(&self, kind: Kind, name: &str) -> Option<&Value> {
-        self.objects.get(&(kind, name.to_owned()))
+    pub fn get(&self, kind: Kind, name: &str) -> Option<Value> {
+        let at = translate::resource(&self.world, kind);
+        let object = self.world.cluster.get(at, "shop", name)?;
+        Some((*object).clone())
     }
 }
 
