@@ -6,12 +6,14 @@ use ensemble_api::{Reason, labels};
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Lead;
 use ensemble_planner::memory::{Memory, Run};
+use ensemble_planner::miscount::miscounted;
+use ensemble_planner::pull::Pull;
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, Meta, Pinned, PodView, RequestView, RevisionView,
     ServiceView, Unreadable,
 };
 use ensemble_planner::write::uncount_key;
-use ensemble_planner::{Pull, Snapshot, Time, miscounted, pull_state};
+use ensemble_planner::{Snapshot, Time};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -349,7 +351,7 @@ fn remember_pod(memory: &mut Memory, pod: &PodView, now: Time) {
     if pod.meta.deleting && !memory.leaving_since.contains_key(uid) {
         memory.leaving_since.insert(uid.clone(), now);
     }
-    if pod.meta.label(labels::PURPOSE) == labels::PREFETCH && pull_state(pod) == Pull::Pulled {
+    if pod.meta.label(labels::PURPOSE) == labels::PREFETCH && Pull::of(pod) == Pull::Pulled {
         memory
             .pulled
             .insert((pod.revision().to_owned(), pod.node.clone()));

@@ -13,9 +13,11 @@ pub mod evidence;
 pub mod ledger;
 pub mod memory;
 pub mod method;
+pub mod miscount;
 pub mod pace;
 pub mod plan;
 pub mod presence;
+pub mod pull;
 pub mod quantity;
 pub mod render;
 pub mod resize;
@@ -34,8 +36,6 @@ pub use safety::{
     Letting, Permit, Refusal, Safety, SwitchWarrant, Warrant, confirm, confirm_switch,
 };
 pub use snapshot::Snapshot;
-pub use steps::evicted::miscounted;
-pub use steps::prepare::{Pull, pull_state};
 pub use time::Time;
 pub use write::Write;
 
