@@ -100,7 +100,7 @@ impl ApiCall {
     /// and the revisions that it has and is to get.
     pub(crate) fn disrupt(
         namespace: &str,
-        warrant: &Warrant,
+        warrant: Warrant,
         read: Option<&Value>,
         revisions: [Option<&RevisionView>; 2],
     ) -> Option<Self> {

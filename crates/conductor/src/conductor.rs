@@ -565,11 +565,4 @@ impl Conductor {
         }
         self.fail(now, key, Reason::ApiFailing, message);
     }
-
-    /// The status was not stored, or nobody knows: what was confirmed for it is looked at again.
-    fn withdraw_switch(&mut self) {
-        if let Some(warrant) = self.engines.warrant.take() {
-            self.memory().switches.remove(warrant.id());
-        }
-    }
 }

@@ -331,7 +331,8 @@ impl Roles {
 /// What a member said, if it is fresh and of this run of its container.
 fn heard(cast: &Cast<'_>, pod: &PodView) -> Arc<Sighting> {
     let uid = &pod.meta.pin.uid;
-    let Some(said) = cast.memory.sightings.get(uid) else {
+    let said = cast.memory.sightings.get(uid);
+    let Some(said) = said.filter(|s| s.asked >= cast.since()) else {
         return Sighting::unknown(Time(0), WhyUnknown::NotAsked).into();
     };
     let run = cast.memory.runs.get(uid);

@@ -10,6 +10,7 @@ mod evictions;
 mod roles;
 mod turns;
 
+use confirm::is_live;
 pub use confirm::{confirm, confirm_switch, intent_is_live};
 pub(crate) use roles::Sake;
 pub use roles::{HandOver, SwitchWarrant};
@@ -158,7 +159,7 @@ impl<'s> Safety<'s> {
             .iter()
             .filter(|i| Some(*i) != own);
         let counts = !crate::mutants::is_off("budget-counts-intents");
-        let live = stored.filter(|i| counts && intent_is_live(snap, i));
+        let live = stored.filter(|i| counts && is_live(snap, i, snap.since()));
         let in_flight: BTreeSet<MemberId> = live
             .filter_map(|i| snap.roster().named(&i.member))
             .collect();
@@ -320,8 +321,8 @@ impl<'s> Safety<'s> {
             );
         }
         let foreign = self.snap.ensemble.status.in_flight.iter();
-        let mut foreign =
-            foreign.filter(|i| i.epoch != self.snap.epoch && intent_is_live(self.snap, i));
+        let mut foreign = foreign
+            .filter(|i| i.epoch != self.snap.epoch && is_live(self.snap, i, self.snap.since()));
         match foreign.next() {
             None => Ok(()),
             Some(intent) => refuse(
