@@ -8,6 +8,7 @@ use ensemble_planner::engine::Lead;
 use ensemble_planner::memory::{Memory, Run};
 use ensemble_planner::miscount::miscounted;
 use ensemble_planner::pull::Pull;
+use ensemble_planner::snapshot::Nodes;
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, Meta, Pinned, PodView, RequestView, RevisionView,
     ServiceView, Unreadable,
@@ -75,6 +76,18 @@ impl World {
             }
             Kind::Node => {}
         }
+    }
+
+    /// Takes nodes in, and says whether that concerns us: whether one that has a pod of ours is not
+    /// what it was, or a pod waits for a node that would take it. Plans look at no other node.
+    pub fn take_nodes(&mut self, nodes: Option<Arc<Nodes>>) -> bool {
+        let before = std::mem::replace(&mut self.snap.nodes, nodes);
+        let (Some(before), Some(now)) = (&before, &self.snap.nodes) else {
+            return before.is_some() != self.snap.nodes.is_some();
+        };
+        let waits = |pod: &PodView| pod.node.is_empty() || pod.resize.is_some();
+        let other = |pod: &PodView| before.get(&pod.node) != now.get(&pod.node);
+        self.snap.pods.values().any(|pod| waits(pod) || other(pod))
     }
 
     /// A refused eviction need not wait for its turn: the budget has changed since.
