@@ -3,16 +3,21 @@
 //! One task owns all conductors and tells each what concerns it; calls run beside it, a bounded
 //! number at once, each ensemble in its turn.
 
+mod alarms;
 mod budgets;
 mod calls;
+mod clock;
 mod engine;
 mod events;
 mod lease;
 mod metrics;
+mod nodes;
 mod queue;
 mod resources;
 mod server;
 mod stage;
+#[cfg(test)]
+mod testing;
 mod watches;
 
 use kube::{Client, Config};
@@ -98,13 +103,20 @@ pub async fn run(
 ) -> Result<(), ControllerError> {
     let metrics = Arc::new(metrics::Metrics::new());
     let (stop, stopping) = watch::channel(false);
-    let server = server::serve(options.listen, metrics.clone(), stopping.clone()).await?;
+    let clock = clock::Clock::new();
+    let server = server::serve(
+        options.listen,
+        metrics.clone(),
+        clock.clone(),
+        stopping.clone(),
+    )
+    .await?;
     let (tell, told) = mpsc::channel(1024);
-    let watches = watches::Watches::start(&client, &options, &tell);
+    let watches = watches::Watches::start(&client, &clock, &options, &tell);
     let lease = lease::Lease::new(&client, &options);
     let leading = lease.leading();
     let election = tokio::spawn(lease.run(tell.clone(), stopping.clone()));
-    let stage = stage::Stage::new(client, &options, metrics, watches, leading, tell);
+    let stage = stage::Stage::new(client, clock, &options, metrics, watches, leading, tell);
     let mut stage = tokio::spawn(stage.run(told, stopping));
     tokio::pin!(election);
     let ended = tokio::select! {

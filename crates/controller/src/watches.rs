@@ -1,6 +1,7 @@
 //! Shared watches: one a kind, selected by our label where that is possible.
 
-use crate::stage::{Message, News, now};
+use crate::clock::Clock;
+use crate::stage::{Message, News};
 use crate::{Options, resources};
 use ensemble_api::labels;
 use ensemble_conductor::{Kind, WATCHED};
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 const BETWEEN_LISTS: Duration = Duration::from_secs(5);
 
 /// All watches, with a way to make each list again.
+#[derive(Default)]
 pub struct Watches {
     again: BTreeMap<Kind, Arc<Notify>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -28,11 +30,13 @@ pub struct Watches {
 
 impl Watches {
     /// Starts them all.
-    pub fn start(client: &Client, options: &Options, tell: &mpsc::Sender<Message>) -> Self {
-        let mut watches = Self {
-            again: BTreeMap::new(),
-            tasks: Vec::new(),
-        };
+    pub fn start(
+        client: &Client,
+        clock: &Clock,
+        options: &Options,
+        tell: &mpsc::Sender<Message>,
+    ) -> Self {
+        let mut watches = Self::default();
         for kind in WATCHED.into_iter().chain([Kind::Node]) {
             if kind == Kind::Node && !options.nodes {
                 let tell = tell.clone();
@@ -49,9 +53,13 @@ impl Watches {
                 let namespace = options.namespace.clone().filter(|_| kind != Kind::Node);
                 move || stream(kind, client.clone(), namespace.as_deref())
             };
-            watches
-                .tasks
-                .push(tokio::spawn(follow(kind, fresh, again, tell)));
+            watches.tasks.push(tokio::spawn(follow(
+                kind,
+                fresh,
+                clock.clone(),
+                again,
+                tell,
+            )));
         }
         watches
     }
@@ -129,13 +137,14 @@ fn plain<K: ResourceExt + serde::Serialize>(mut object: K) -> Arc<Value> {
 async fn follow(
     kind: Kind,
     fresh: impl Fn() -> Events,
+    clock: Clock,
     again: Arc<Notify>,
     tell: mpsc::Sender<Message>,
 ) {
     loop {
         let mut events = fresh();
         let mut list = Vec::new();
-        let mut asked = now();
+        let mut asked = clock.now();
         // A list under way is not broken off for another, or under load none would ever end.
         let mut listed: Option<Instant> = None;
         loop {
@@ -147,7 +156,7 @@ async fn follow(
                 None => break,
                 Some(Ok(watcher::Event::Init)) => {
                     list.clear();
-                    asked = now();
+                    asked = clock.now();
                     listed = None;
                     continue;
                 }
@@ -194,3 +203,6 @@ async fn report(kind: Kind, error: &watcher::Error, tell: &mpsc::Sender<Message>
         let _ = tell.send(Message::NoNodes).await;
     }
 }
+
+#[cfg(test)]
+mod tests;
