@@ -537,7 +537,7 @@ impl Conductor {
                 // Not to this pod: the planner decides what to do about it.
                 let message = format!("the API server refuses: {}", error.message);
                 let refused = Refused { revision, message };
-                self.memory().refused.insert(uid.clone(), refused);
+                self.memory().pod_mut(&uid).refused = Some(refused);
                 let member = key.1.clone();
                 self.cancel(now, &uid, &member, Reason::Conflict, error.message);
             }

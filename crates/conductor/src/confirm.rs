@@ -101,7 +101,7 @@ impl Conductor {
     fn all_have_answered(&self, since: Time) -> bool {
         let memory = &self.world.snap.memory;
         to_be_asked(&self.world.snap).iter().all(|pod| {
-            let said = memory.sightings.get(&pod.meta.pin.uid);
+            let said = memory.pod(&pod.meta.pin.uid).said.as_ref();
             said.is_some_and(|s| s.asked >= since)
         })
     }

@@ -342,14 +342,14 @@ impl Conductor {
             }
         };
         let snap = &self.world.snap;
-        let older = snap.memory.sightings.get(&uid);
+        let older = snap.memory.pod(&uid).said.as_ref();
         // Whoever looks again, or has just told an engine something, waits for this very answer.
         let awaited = self.look.is_some() || self.engines.telling;
         if awaited || !older.is_some_and(|o| engine::is_no_news(snap, &uid, o, &said)) {
             self.rests_until = None;
         }
         if older.is_none_or(|s| s.asked <= said.asked) {
-            self.memory().sightings.insert(uid, (*said).into());
+            self.memory().pod_mut(&uid).said = Some((*said).into());
         }
     }
 

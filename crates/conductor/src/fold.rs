@@ -5,7 +5,7 @@ use ensemble_api::status::ParameterState;
 use ensemble_api::{Reason, labels};
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Lead;
-use ensemble_planner::memory::{Memory, Run};
+use ensemble_planner::memory::{PodMemory, Run};
 use ensemble_planner::miscount::miscounted;
 use ensemble_planner::pull::Pull;
 use ensemble_planner::snapshot::Nodes;
@@ -230,14 +230,8 @@ impl World {
         let snap = &mut self.snap;
         snap.now = now;
         let memory = Arc::make_mut(&mut snap.memory);
-        forget_gone_pods(
-            memory,
-            &snap
-                .pods
-                .values()
-                .map(|p| p.meta.pin.uid.as_str())
-                .collect(),
-        );
+        let there = snap.pods.values().map(|p| p.meta.pin.uid.as_str());
+        memory.keep_pods(&there.collect());
         // A refused intent is remembered until it is cleared from the status; a later one for the
         // same pod is another.
         let stored = &snap.ensemble.status.in_flight;
@@ -245,8 +239,9 @@ impl World {
             .cancelled
             .retain(|uid| stored.iter().any(|i| i.uid == *uid));
         for intent in &snap.ensemble.status.in_flight {
-            if intent.epoch != snap.epoch && !memory.foreign_since.contains_key(&intent.uid) {
-                memory.foreign_since.insert(intent.uid.clone(), now);
+            if intent.epoch != snap.epoch {
+                let known = memory.pod_mut(&intent.uid);
+                known.foreign_since.get_or_insert(now);
             }
         }
         let switch = snap.ensemble.status.switchover.as_ref();
@@ -255,8 +250,17 @@ impl World {
             .retain(|id, _| switch.is_some_and(|s| s.id == *id && s.phase.is_open()));
         let engine = snap.ensemble.spec.engine_container();
         for pod in snap.pods.values() {
-            remember_pod(memory, pod, now);
-            remember_run(memory, pod, &engine, now);
+            let uid = &pod.meta.pin.uid;
+            let known = match memory.pods.get_mut(uid) {
+                Some(known) => known,
+                None => memory.pod_mut(uid),
+            };
+            remember_pod(known, pod, now);
+            remember_run(known, pod, &engine, now);
+            if is_pulled(pod) {
+                let pulled = (pod.revision().to_owned(), pod.node.clone());
+                memory.pulled.insert(pulled);
+            }
         }
         remember_miscounted(snap);
         let memory = Arc::make_mut(&mut snap.memory);
@@ -308,65 +312,36 @@ fn remember_miscounted(snap: &mut Snapshot) {
     memory.miscounted = seen;
 }
 
-fn forget_gone_pods(memory: &mut Memory, uids: &BTreeSet<&str>) {
-    memory
-        .ready_since
-        .retain(|uid, _| uids.contains(uid.as_str()));
-    memory
-        .unready_since
-        .retain(|uid, _| uids.contains(uid.as_str()));
-    memory
-        .leaving_since
-        .retain(|uid, _| uids.contains(uid.as_str()));
-    memory
-        .sightings
-        .retain(|uid, _| uids.contains(uid.as_str()));
-    memory.runs.retain(|uid, _| uids.contains(uid.as_str()));
-    memory.refused.retain(|uid, _| uids.contains(uid.as_str()));
-    memory.once_ready.retain(|uid| uids.contains(uid.as_str()));
-    memory
-        .foreign_since
-        .retain(|uid, _| uids.contains(uid.as_str()));
-}
-
 /// Which run of the engine's container it is, and since when.
-fn remember_run(memory: &mut Memory, pod: &PodView, engine: &str, now: Time) {
-    let uid = &pod.meta.pin.uid;
+fn remember_run(known: &mut PodMemory, pod: &PodView, engine: &str, now: Time) {
     let id = pod.container(engine).map(|c| c.id.as_str());
     let Some(id) = id.filter(|id| !id.is_empty()) else {
         return;
     };
-    let known = memory.runs.get(uid);
-    if known.is_some_and(|run| run.container == id) {
+    if known.run.as_ref().is_some_and(|run| run.container == id) {
         return;
     }
-    let run = Run {
+    known.run = Some(Run {
         container: id.to_owned(),
         since: now,
-    };
-    memory.runs.insert(uid.clone(), run);
+    });
 }
 
-fn remember_pod(memory: &mut Memory, pod: &PodView, now: Time) {
-    let uid = &pod.meta.pin.uid;
+fn remember_pod(known: &mut PodMemory, pod: &PodView, now: Time) {
     if pod.ready {
-        if !memory.ready_since.contains_key(uid) {
-            memory.ready_since.insert(uid.clone(), now);
-            memory.once_ready.insert(uid.clone());
-        }
-        memory.unready_since.remove(uid);
+        known.ready_since.get_or_insert(now);
+        known.once_ready = true;
+        known.unready_since = None;
     } else {
-        memory.ready_since.remove(uid);
-        if !memory.unready_since.contains_key(uid) {
-            memory.unready_since.insert(uid.clone(), now);
-        }
+        known.ready_since = None;
+        known.unready_since.get_or_insert(now);
     }
-    if pod.meta.deleting && !memory.leaving_since.contains_key(uid) {
-        memory.leaving_since.insert(uid.clone(), now);
+    if pod.meta.deleting {
+        known.leaving_since.get_or_insert(now);
     }
-    if pod.meta.label(labels::PURPOSE) == labels::PREFETCH && Pull::of(pod) == Pull::Pulled {
-        memory
-            .pulled
-            .insert((pod.revision().to_owned(), pod.node.clone()));
-    }
+}
+
+/// Whether it is a helper that has done its work.
+fn is_pulled(pod: &PodView) -> bool {
+    pod.meta.label(labels::PURPOSE) == labels::PREFETCH && Pull::of(pod) == Pull::Pulled
 }

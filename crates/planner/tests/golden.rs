@@ -61,12 +61,12 @@ fn snapshot(text: &str) -> Snapshot {
 fn memory(snap: &Snapshot, known: &Value) -> Memory {
     let mut memory = Memory::default();
     for pod in snap.pods.values() {
-        let uid = pod.meta.pin.uid.clone();
+        let known = memory.pod_mut(&pod.meta.pin.uid);
         if pod.ready {
-            memory.ready_since.insert(uid.clone(), LONG_AGO);
-            memory.once_ready.insert(uid);
+            known.ready_since = Some(LONG_AGO);
+            known.once_ready = true;
         } else {
-            memory.unready_since.insert(uid, NOW);
+            known.unready_since = Some(NOW);
         }
     }
     let passed = known["passed"].as_array().into_iter().flatten();
@@ -85,9 +85,8 @@ fn memory(snap: &Snapshot, known: &Value) -> Memory {
     }
     if let Some(seconds) = known["foreignForSeconds"].as_i64() {
         for intent in &snap.ensemble.status.in_flight {
-            memory
-                .foreign_since
-                .insert(intent.uid.clone(), NOW.plus_ms(-seconds * 1000));
+            let known = memory.pod_mut(&intent.uid);
+            known.foreign_since = Some(NOW.plus_ms(-seconds * 1000));
         }
     }
     memory

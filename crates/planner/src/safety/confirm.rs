@@ -27,7 +27,7 @@ pub(super) fn is_live(snap: &Snapshot, intent: &Intent, since: Time) -> bool {
             pod.revision() != intent.target || unsent
         }
         Method::Restart => {
-            let said = snap.memory.sightings.get(&intent.uid);
+            let said = snap.memory.pod(&intent.uid).said.as_ref();
             let said = said.filter(|s| s.asked >= since);
             said.is_none_or(|s| s.started.is_empty() || s.started == intent.target)
         }

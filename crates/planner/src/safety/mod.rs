@@ -385,7 +385,7 @@ impl<'s> Safety<'s> {
             .snap
             .our_pod(who)
             .filter(|_| unwell.contains(&self.snap.presence(who)))?;
-        let since = self.snap.memory.unready_since.get(&pod.meta.pin.uid)?;
+        let since = self.snap.memory.pod(&pod.meta.pin.uid).unready_since?;
         let engine = self.snap.ensemble.spec.engine.as_ref();
         let seconds = engine.map_or(RECOVER_AFTER_SECONDS, |e| e.recover_after_seconds);
         Some(since.plus_seconds(seconds))
