@@ -9,7 +9,7 @@ use ensemble_api::Reason;
 use ensemble_api::status::{Intent, SwitchPhase, Switchover};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::safety::How;
-use ensemble_planner::view::PodView;
+use ensemble_planner::view::{PodView, View};
 use ensemble_planner::{Refusal, SwitchWarrant, Warrant, confirm, confirm_switch, mutants, safety};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -161,7 +161,7 @@ impl Conductor {
         let snap = &mut self.world.snap;
         let mut pods: BTreeMap<String, PodView> = items
             .iter()
-            .map(|pod| PodView::read(pod))
+            .filter_map(|pod| PodView::read(pod).ok())
             .map(|pod| (pod.meta.pin.name.clone(), pod))
             .collect();
         let lend = !mutants::is_off("live-confirmation");
@@ -208,9 +208,9 @@ impl Conductor {
             .iter()
             .find(|p| p.pointer("/metadata/uid").and_then(Value::as_str) == Some(&uid));
         let revisions = &self.world.snap.revisions;
-        let has = pod.map(|p| PodView::read(p).revision().to_owned());
+        let has = pod.and_then(|p| PodView::read(p).ok());
         let revisions = [
-            has.and_then(|name| revisions.get(&name)),
+            has.and_then(|pod| revisions.get(pod.revision())),
             revisions.get(warrant.target()),
         ];
         let namespace = &self.world.snap.ensemble.namespace;

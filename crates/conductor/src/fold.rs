@@ -9,10 +9,7 @@ use ensemble_planner::memory::{PodMemory, Run};
 use ensemble_planner::miscount::miscounted;
 use ensemble_planner::pull::Pull;
 use ensemble_planner::snapshot::Nodes;
-use ensemble_planner::view::{
-    BudgetView, ClaimView, EnsembleView, Meta, Pinned, PodView, RequestView, RevisionView,
-    ServiceView, Unreadable,
-};
+use ensemble_planner::view::{EnsembleView, Pinned, PodView, Unreadable};
 use ensemble_planner::write::uncount_key;
 use ensemble_planner::{Snapshot, Time};
 use serde_json::Value;
@@ -35,47 +32,20 @@ pub struct World {
 impl World {
     /// Takes one object in.
     pub fn apply(&mut self, kind: Kind, object: &Value) {
-        let snap = &mut self.snap;
-        let name = |meta: &Meta| meta.pin.name.clone();
-        match kind {
-            Kind::Ensemble => self.apply_ensemble(object),
-            Kind::Pod => {
-                let pod = PodView::read(object);
-                snap.pods.insert(name(&pod.meta), pod);
-            }
-            Kind::Claim => {
-                let claim = ClaimView::read(object);
-                snap.claims.insert(name(&claim.meta), claim);
-            }
-            Kind::Revision => {
-                let revision = RevisionView::read(object);
-                snap.revisions.insert(name(&revision.meta), revision);
-            }
-            Kind::Service => {
-                let meta = Meta::read(object);
-                snap.services.insert(name(&meta), ServiceView { meta });
-            }
-            Kind::Budget => {
-                let budget = BudgetView::read(object);
-                let name = name(&budget.meta);
-                let room = budget.allowed > 0 && snap.budgets.get(&name) != Some(&budget);
-                snap.budgets.insert(name, budget);
-                if room {
-                    self.budget_has_room();
-                }
-            }
-            // A request that cannot be read was refused by the schema long before.
-            Kind::Request => {
-                let read = RequestView::read(object).ok();
-                let name = Meta::read(object).pin.name;
-                let ours = read.filter(|r| r.spec.ensemble == snap.ensemble.name());
-                match ours {
-                    Some(request) => drop(snap.requests.insert(name, request)),
-                    None => drop(snap.requests.remove(&name)),
-                }
-            }
-            Kind::Node => {}
+        if kind == Kind::Ensemble {
+            return self.apply_ensemble(object);
         }
+        let shelf = kind.info().shelf;
+        let changed = shelf.is_some_and(|shelf| shelf.put(&mut self.snap, object));
+        if kind == Kind::Budget && changed && self.has_room(object) {
+            self.budget_has_room();
+        }
+    }
+
+    /// Whether a budget that was just taken in lets somebody be evicted.
+    fn has_room(&self, budget: &Value) -> bool {
+        let budget = self.snap.budgets.get(name(budget));
+        budget.is_some_and(|b| b.allowed > 0)
     }
 
     /// Takes nodes in, and says whether that concerns us: whether one that has a pod of ours is not
@@ -114,59 +84,29 @@ impl World {
     }
 
     /// Whether an object is still in view, and not told to end.
-    pub fn shows(&self, kind: Kind, name: &str, uid: &str) -> bool {
-        let snap = &self.snap;
-        let meta = match kind {
-            Kind::Pod => snap.pods.get(name).map(|o| &o.meta),
-            Kind::Claim => snap.claims.get(name).map(|o| &o.meta),
-            Kind::Revision => snap.revisions.get(name).map(|o| &o.meta),
-            Kind::Service => snap.services.get(name).map(|o| &o.meta),
-            Kind::Budget => snap.budgets.get(name).map(|o| &o.meta),
-            Kind::Request => snap.requests.get(name).map(|o| &o.meta),
-            Kind::Ensemble | Kind::Node => None,
-        };
-        meta.is_some_and(|m| m.pin.uid == uid && !m.deleting)
+    pub fn shows(&mut self, kind: Kind, name: &str, uid: &str) -> bool {
+        let shelf = kind.info().shelf;
+        shelf.is_some_and(|shelf| shelf.shows(&mut self.snap, name, uid))
     }
 
     /// Takes one object out, if it is the one that was in.
     pub fn remove(&mut self, kind: Kind, pin: &Pinned) {
-        let snap = &mut self.snap;
-        let name = &pin.name;
-        match kind {
-            Kind::Ensemble => self.present = false,
-            Kind::Pod => {
-                snap.pods
-                    .retain(|n, p| n != name || p.meta.pin.uid != pin.uid);
-            }
-            Kind::Claim => {
-                snap.claims
-                    .retain(|n, c| n != name || c.meta.pin.uid != pin.uid);
-            }
-            Kind::Revision => drop(snap.revisions.remove(name)),
-            Kind::Service => drop(snap.services.remove(name)),
-            Kind::Budget => drop(snap.budgets.remove(name)),
-            Kind::Request => drop(snap.requests.remove(name)),
-            Kind::Node => {}
+        if kind == Kind::Ensemble {
+            self.present = false;
+        }
+        if let Some(shelf) = kind.info().shelf {
+            shelf.remove(&mut self.snap, pin);
         }
     }
 
-    /// Takes a whole list in.
+    /// Takes a whole list in. Those that stay are held against what they were.
     pub fn replace(&mut self, kind: Kind, objects: &[Arc<Value>]) {
-        let snap = &mut self.snap;
-        match kind {
-            Kind::Ensemble => self.present = false,
-            Kind::Pod => snap.pods.clear(),
-            Kind::Claim => snap.claims.clear(),
-            Kind::Revision => snap.revisions.clear(),
-            Kind::Service => snap.services.clear(),
-            // Those that stay are held against what they were.
-            Kind::Budget => {
-                let names: BTreeSet<String> =
-                    objects.iter().map(|o| Meta::read(o).pin.name).collect();
-                snap.budgets.retain(|name, _| names.contains(name));
-            }
-            Kind::Request => snap.requests.clear(),
-            Kind::Node => {}
+        if kind == Kind::Ensemble {
+            self.present = false;
+        }
+        if let Some(shelf) = kind.info().shelf {
+            let names = objects.iter().map(|object| name(object));
+            shelf.keep_only(&mut self.snap, &names.collect());
         }
         for object in objects {
             self.apply(kind, object);
@@ -292,6 +232,11 @@ impl World {
             .pulled
             .retain(|(revision, _)| snap.revisions.contains_key(revision));
     }
+}
+
+fn name(object: &Value) -> &str {
+    let name = object.get("metadata").and_then(|m| m.get("name"));
+    name.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Keeps since when pods live although a budget counts them as evicted, and forgets what failed about

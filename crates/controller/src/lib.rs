@@ -4,7 +4,6 @@
 //! number at once, each ensemble in its turn.
 
 mod alarms;
-mod budgets;
 mod calls;
 mod clock;
 mod engine;
@@ -15,10 +14,13 @@ mod nodes;
 mod queue;
 mod resources;
 mod server;
+mod shared;
 mod stage;
 #[cfg(test)]
 mod testing;
 mod watches;
+
+pub use ensemble_conductor::{KINDS, KindInfo, LOOK};
 
 use kube::{Client, Config};
 use std::future::Future;

@@ -5,7 +5,7 @@
 
 use crate::stage::{News, text};
 use ensemble_conductor::Nodes;
-use ensemble_planner::view::NodeView;
+use ensemble_planner::view::{NodeView, View};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -21,11 +21,16 @@ fn name(node: &Value) -> String {
     text(node, "/metadata/name").to_owned()
 }
 
+/// One that cannot be read is not Ready.
+fn read(node: &Value) -> NodeView {
+    NodeView::read(node).unwrap_or_default()
+}
+
 impl NodeBook {
     pub fn take(&mut self, news: News) {
         match news {
             News::Applied(node) => {
-                let (name, view) = (name(&node), NodeView::read(&node));
+                let (name, view) = (name(&node), read(&node));
                 self.change(
                     |nodes| nodes.get(&name) != Some(&view),
                     |nodes| {
@@ -43,7 +48,7 @@ impl NodeBook {
                 );
             }
             News::Listed(nodes, _) => {
-                let views = nodes.iter().map(|o| (name(o), NodeView::read(o)));
+                let views = nodes.iter().map(|o| (name(o), read(o)));
                 let views: Nodes = views.collect();
                 if self.views.as_deref() != Some(&views) {
                     self.views = Some(Arc::new(views));

@@ -1,7 +1,6 @@
 //! The main loop: it owns all conductors, tells each what concerns it, and sends what they want.
 
 use crate::alarms::Alarms;
-use crate::budgets::{Audience, Budgets};
 use crate::calls;
 use crate::clock::Clock;
 use crate::engine::Asker;
@@ -10,12 +9,13 @@ use crate::lease::Leading;
 use crate::metrics::Metrics;
 use crate::nodes::NodeBook;
 use crate::queue::{EnsembleKey, Limits, Queue};
+use crate::shared::{Audience, Shared};
 use crate::watches::Watches;
 use crate::{Options, resources};
 use ensemble_api::labels;
 use ensemble_conductor::{
-    ApiCall, ApiError, Ask, CallId, Conductor, EngineCall, EngineOutcome, Input, Kind, Outcome,
-    Output, Time, WATCHED,
+    ApiCall, ApiError, Ask, Belongs, CallId, Conductor, EngineCall, EngineOutcome, Input, KINDS,
+    Kind, Outcome, Output, Time,
 };
 use kube::Client;
 use serde_json::Value;
@@ -66,7 +66,7 @@ pub struct Stage {
     conductors: BTreeMap<EnsembleKey, Conductor>,
     alarms: Alarms,
     listed: BTreeSet<Kind>,
-    budgets: Budgets,
+    shared: Shared,
     nodes: NodeBook,
     lead: Option<i64>,
     touched: BTreeSet<EnsembleKey>,
@@ -81,14 +81,15 @@ pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
 
 /// Which ensemble an object belongs to.
 fn key_of(kind: Kind, object: &Value) -> Option<EnsembleKey> {
-    let name = match kind {
-        Kind::Ensemble => text(object, "/metadata/name"),
-        Kind::Request => text(object, "/spec/ensemble"),
-        _ => object
+    let name = match kind.info().belongs {
+        Belongs::Itself => text(object, "/metadata/name"),
+        Belongs::BySpec => text(object, "/spec/ensemble"),
+        Belongs::ByLabel => object
             .get("metadata")?
             .get("labels")?
             .get(labels::ENSEMBLE)?
             .as_str()?,
+        Belongs::InNamespace | Belongs::InCluster => return None,
     };
     let namespace = text(object, "/metadata/namespace");
     (!name.is_empty()).then(|| (namespace.to_owned(), name.to_owned()))
@@ -121,7 +122,7 @@ impl Stage {
             conductors: BTreeMap::new(),
             alarms: Alarms::default(),
             listed: BTreeSet::new(),
-            budgets: Budgets::default(),
+            shared: Shared::default(),
             nodes: NodeBook::default(),
             lead: None,
             touched: BTreeSet::new(),
@@ -169,14 +170,11 @@ impl Stage {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Watch(Kind::Node, news) => {
-                if matches!(news, News::Listed(..)) {
-                    self.listed.insert(Kind::Node);
-                }
-                self.nodes.take(news);
-            }
-            Message::Watch(Kind::Budget, news) => self.take_budget(news),
-            Message::Watch(kind, news) => self.take_news(kind, news),
+            Message::Watch(kind, news) => match kind.info().belongs {
+                Belongs::InCluster => self.take_nodes(news),
+                Belongs::InNamespace => self.take_shared(kind, news),
+                Belongs::Itself | Belongs::BySpec | Belongs::ByLabel => self.take_news(kind, news),
+            },
             Message::NoNodes => {
                 tracing::warn!("nodes cannot be read: no member is ever proven down by its node");
                 self.listed.insert(Kind::Node);
@@ -205,10 +203,8 @@ impl Stage {
 
     /// Whether everything was listed once.
     fn ready(&self) -> bool {
-        WATCHED
-            .iter()
-            .chain([&Kind::Node])
-            .all(|kind| self.listed.contains(kind))
+        let mut kinds = KINDS.iter().map(|info| info.kind);
+        kinds.all(|kind| self.listed.contains(&kind))
     }
 
     fn drop_queue(&mut self) {
@@ -252,31 +248,35 @@ impl Stage {
         }
     }
 
-    fn take_budget(&mut self, news: News) {
+    fn take_nodes(&mut self, news: News) {
+        if matches!(news, News::Listed(..)) {
+            self.listed.insert(Kind::Node);
+        }
+        self.nodes.take(news);
+    }
+
+    fn take_shared(&mut self, kind: Kind, news: News) {
         match news {
-            News::Applied(budget) => {
-                let audience = Audience::of(&budget);
-                let before = self.budgets.insert(budget.clone());
-                // It may have selected others before.
+            News::Applied(object) => {
+                let audience = Audience::of(&object);
+                let before = self.shared.insert(kind, object.clone());
+                // It may have concerned others before.
                 if let Some(before) = before.filter(|b| Audience::of(b) != audience) {
-                    self.tell_audience(
-                        &Audience::of(&before),
-                        &Input::Deleted(Kind::Budget, before),
-                    );
+                    self.tell_audience(&Audience::of(&before), &Input::Deleted(kind, before));
                 }
-                self.tell_audience(&audience, &Input::Applied(Kind::Budget, budget));
+                self.tell_audience(&audience, &Input::Applied(kind, object));
             }
-            News::Deleted(budget) => {
-                self.budgets.remove(&budget);
-                let audience = Audience::of(&budget);
-                self.tell_audience(&audience, &Input::Deleted(Kind::Budget, budget));
+            News::Deleted(object) => {
+                self.shared.remove(kind, &object);
+                let audience = Audience::of(&object);
+                self.tell_audience(&audience, &Input::Deleted(kind, object));
             }
-            News::Listed(budgets, asked) => {
-                self.budgets.replace(budgets);
-                self.listed.insert(Kind::Budget);
+            News::Listed(objects, asked) => {
+                self.shared.replace(kind, objects);
+                self.listed.insert(kind);
                 let keys: Vec<EnsembleKey> = self.conductors.keys().cloned().collect();
                 for key in keys {
-                    let input = Input::Listed(Kind::Budget, self.budgets.of(&key), asked);
+                    let input = Input::Listed(kind, self.shared.of(kind, &key), asked);
                     self.tell_one(&key, input);
                 }
             }
@@ -320,10 +320,10 @@ impl Stage {
             .insert(key.clone(), Conductor::new(&key.0, &key.1));
         let listed: Vec<Kind> = self.listed.iter().copied().collect();
         for kind in listed {
-            let input = match kind {
-                Kind::Node => Input::Nodes(self.nodes.views()),
-                Kind::Budget => Input::Listed(kind, self.budgets.of(key), self.clock.now()),
-                _ => Input::Listed(kind, Vec::new(), self.clock.now()),
+            let input = match kind.info().belongs {
+                Belongs::InCluster => Input::Nodes(self.nodes.views()),
+                // Nothing but such as are shared: what is its own comes by itself.
+                _ => Input::Listed(kind, self.shared.of(kind, key), self.clock.now()),
             };
             self.tell_one(key, input);
         }

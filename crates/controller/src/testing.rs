@@ -1,6 +1,7 @@
 //! A client whose other end is a simulated API server in the same process: no sockets, so that
 //! tokio's clock can be paused.
 
+use ensemble_conductor::{KINDS, KindInfo};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -98,24 +99,31 @@ impl ApiServer {
     }
 }
 
+/// A client whose other end hears everything and says nothing.
+pub fn deaf(heard: impl Fn(String) + Send + 'static) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        heard(request.uri().to_string());
+        std::future::pending::<Result<Response<Body>, Infallible>>()
+    });
+    Client::new(service, "home")
+}
+
 fn resource(cluster: &Cluster, plural: &str) -> Resource {
-    let ours = |kind| {
-        cluster
-            .resource_of(ensemble_api::GROUP, kind)
-            .expect("ours")
-    };
     match plural {
-        "ensembles" => ours("Ensemble"),
-        "ensemblerequests" => ours("EnsembleRequest"),
         "leases" => Resource::Leases,
         "secrets" => Resource::Secrets,
-        "pods" => Resource::Pods,
-        "services" => Resource::Services,
-        "persistentvolumeclaims" => Resource::PersistentVolumeClaims,
-        "controllerrevisions" => Resource::ControllerRevisions,
-        "poddisruptionbudgets" => Resource::PodDisruptionBudgets,
-        other => panic!("nobody asks for {other}"),
+        _ => {
+            let info = KINDS.iter().find(|info| info.plural == plural);
+            let info = info.unwrap_or_else(|| panic!("nobody asks for {plural}"));
+            resource_of(cluster, info)
+        }
     }
+}
+
+/// Where the simulator keeps a kind.
+pub fn resource_of(cluster: &Cluster, info: &KindInfo) -> Resource {
+    let found = cluster.resource_of(info.group, info.name);
+    found.unwrap_or_else(|| panic!("there is no {}", info.name))
 }
 
 fn answer(

@@ -4,13 +4,13 @@ use crate::clock::Clock;
 use crate::stage::{Message, News};
 use crate::{Options, resources};
 use ensemble_api::labels;
-use ensemble_conductor::{Kind, WATCHED};
+use ensemble_conductor::{KINDS, Kind};
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use k8s_openapi::api::core::v1::Service;
-use kube::api::DynamicObject;
-use kube::core::PartialObjectMeta;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::{DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Watches {
         tell: &mpsc::Sender<Message>,
     ) -> Self {
         let mut watches = Self::default();
-        for kind in WATCHED.into_iter().chain([Kind::Node]) {
+        for kind in KINDS.iter().map(|info| info.kind) {
             if kind == Kind::Node && !options.nodes {
                 let tell = tell.clone();
                 watches.tasks.push(tokio::spawn(async move {
@@ -49,8 +49,8 @@ impl Watches {
             watches.again.insert(kind, again.clone());
             let (client, tell) = (client.clone(), tell.clone());
             let fresh = {
-                // Nodes belong to no namespace.
-                let namespace = options.namespace.clone().filter(|_| kind != Kind::Node);
+                let namespaced = kind.info().is_namespaced();
+                let namespace = options.namespace.clone().filter(|_| namespaced);
                 move || stream(kind, client.clone(), namespace.as_deref())
             };
             watches.tasks.push(tokio::spawn(follow(
@@ -78,34 +78,32 @@ impl Drop for Watches {
     }
 }
 
-fn labelled(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service
-    )
-}
-
 type Events = BoxStream<'static, watcher::Result<watcher::Event<Arc<Value>>>>;
 
 /// A new watch of that kind, in that namespace or in all.
 fn stream(kind: Kind, client: Client, namespace: Option<&str>) -> Events {
+    if kind.info().metadata_only {
+        return stream_of::<PartialObjectMeta<DynamicObject>>(kind, client, namespace);
+    }
+    stream_of::<DynamicObject>(kind, client, namespace)
+}
+
+fn stream_of<K>(kind: Kind, client: Client, namespace: Option<&str>) -> Events
+where
+    K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::Serialize
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
     let mut config = watcher::Config::default();
-    if labelled(kind) {
+    if kind.info().is_labelled() {
         config = config.labels(labels::ENSEMBLE);
     }
-    if kind == Kind::Service {
-        // Whose a Service is, is all that is asked.
-        let api: Api<PartialObjectMeta<Service>> = match namespace {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        };
-        return watcher(api, config)
-            .default_backoff()
-            .map_ok(|e| convert(e, plain))
-            .boxed();
-    }
     let resource = resources::api_resource(kind);
-    let api: Api<DynamicObject> = match namespace {
+    let api: Api<K> = match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };

@@ -4,25 +4,12 @@
 //! what is lost makes us wait longer or ask again, never act sooner.
 
 use crate::engine::Sighting;
+pub use crate::kinds::Kind;
 use crate::time::Time;
 use crate::view::Pinned;
 use ensemble_api::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The kinds of object that we read or write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum Kind {
-    Ensemble,
-    Request,
-    Pod,
-    Claim,
-    Revision,
-    Service,
-    Budget,
-    Node,
-}
 
 /// One object of ours: kind and name.
 pub type Key = (Kind, String);

@@ -8,7 +8,7 @@ use ensemble_planner::memory::{Check, Memory};
 use ensemble_planner::snapshot::Nodes;
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, Meta, NodeView, PodView, RequestView, RevisionView,
-    ServiceView,
+    ServiceView, View,
 };
 use ensemble_planner::{Plan, Snapshot, Time, Write, plan};
 use serde_json::Value;
@@ -39,12 +39,19 @@ fn snapshot(text: &str) -> Snapshot {
                 snap.ensemble = EnsembleView::read(object).unwrap();
                 snap.abilities = ensemble_engines::abilities(&snap.ensemble.spec);
             }
-            "Pod" => drop(snap.pods.insert(name, PodView::read(object))),
-            "PersistentVolumeClaim" => drop(snap.claims.insert(name, ClaimView::read(object))),
-            "ControllerRevision" => drop(snap.revisions.insert(name, RevisionView::read(object))),
+            "Pod" => drop(snap.pods.insert(name, PodView::read(object).unwrap())),
+            "PersistentVolumeClaim" => {
+                drop(snap.claims.insert(name, ClaimView::read(object).unwrap()))
+            }
+            "ControllerRevision" => drop(
+                snap.revisions
+                    .insert(name, RevisionView::read(object).unwrap()),
+            ),
             "Service" => drop(snap.services.insert(name, ServiceView { meta })),
-            "PodDisruptionBudget" => drop(snap.budgets.insert(name, BudgetView::read(object))),
-            "Node" => drop(nodes.insert(name, NodeView::read(object))),
+            "PodDisruptionBudget" => {
+                drop(snap.budgets.insert(name, BudgetView::read(object).unwrap()))
+            }
+            "Node" => drop(nodes.insert(name, NodeView::read(object).unwrap())),
             "EnsembleRequest" => {
                 snap.requests
                     .insert(name, RequestView::read(object).unwrap());

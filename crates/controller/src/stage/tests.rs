@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{ApiServer, Trouble};
+use ensemble_conductor::WATCHED;
 use serde_json::json;
 use simkube::{NodeSpec, Resource, WatchId, WatchOptions};
 
@@ -270,23 +271,13 @@ struct Bridge {
 }
 
 fn resource(server: &ApiServer, kind: Kind) -> Resource {
-    let ours = |kind| server.with(|c| c.resource_of(ensemble_api::GROUP, kind).unwrap());
-    match kind {
-        Kind::Ensemble => ours("Ensemble"),
-        Kind::Request => ours("EnsembleRequest"),
-        Kind::Pod => Resource::Pods,
-        Kind::Claim => Resource::PersistentVolumeClaims,
-        Kind::Revision => Resource::ControllerRevisions,
-        Kind::Service => Resource::Services,
-        Kind::Budget => Resource::PodDisruptionBudgets,
-        Kind::Node => Resource::Nodes,
-    }
+    server.with(|cluster| crate::testing::resource_of(cluster, kind.info()))
 }
 
 impl Bridge {
     async fn new(server: &Arc<ApiServer>, stage: &Stage) -> Self {
         let (tell, mut watches) = (stage.tell.clone(), Vec::new());
-        for kind in WATCHED.into_iter().chain([Kind::Node]) {
+        for kind in KINDS.iter().map(|info| info.kind) {
             let at = resource(server, kind);
             let options = WatchOptions::default();
             let watch = server.with(|c| c.watch(at, &options)).unwrap();

@@ -214,3 +214,51 @@ fn an_object_comes_without_the_bookkeeping_of_server_side_apply() {
     assert_eq!(plain["spec"]["newer"], "than our library");
     assert_eq!(plain["metadata"]["managedFields"], json!([]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_in_the_table_is_watched_and_asked_for_where_it_lives() {
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let client = {
+        let asked = asked.clone();
+        crate::testing::deaf(move |uri| asked.lock().unwrap().push(uri))
+    };
+    let (tell, _told) = mpsc::channel(16);
+    let options = Options {
+        namespace: Some("shop".into()),
+        ..Options::default()
+    };
+    let watches = Watches::start(&client, &Clock::of_test(), &options, &tell);
+    seconds(1).await;
+    let asked = asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), KINDS.len(), "{asked:?}");
+    for info in KINDS {
+        assert!(watches.again.contains_key(&info.kind), "{info:?}");
+        let path = match info.is_namespaced() {
+            true => resources::collection(info.kind, "shop"),
+            false => format!("/api/{}/{}", info.version, info.plural),
+        };
+        let found = asked
+            .iter()
+            .find(|uri| uri.starts_with(&format!("{path}?")));
+        let uri = found.unwrap_or_else(|| panic!("{path} is not watched: {asked:?}"));
+        assert_eq!(
+            uri.contains("labelSelector=ensemble.dev"),
+            info.is_labelled(),
+            "{uri}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_right_to_nodes_all_others_are_watched() {
+    let (tell, mut told) = mpsc::channel(16);
+    let options = Options {
+        nodes: false,
+        ..Options::default()
+    };
+    let client = crate::testing::deaf(drop);
+    let watches = Watches::start(&client, &Clock::of_test(), &options, &tell);
+    assert!(matches!(told.recv().await, Some(Message::NoNodes)));
+    let watched: Vec<Kind> = watches.again.keys().copied().collect();
+    assert_eq!(watched, ensemble_conductor::WATCHED);
+}

@@ -10,6 +10,7 @@ use ensemble_planner::roster::MemberId;
 use ensemble_planner::snapshot::Nodes;
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, NodeView, PodView, RequestView, RevisionView, ServiceView,
+    View,
 };
 use ensemble_planner::{Plan, Snapshot, Time, Write, render, revision};
 use serde_json::{Map, Value, json};
@@ -489,34 +490,27 @@ impl World {
         let nodes: Option<Nodes> = self.nodes.as_ref().map(|nodes| {
             nodes
                 .iter()
-                .map(|(name, node)| (name.clone(), NodeView::read(node)))
+                .map(|(name, node)| (name.clone(), NodeView::read(node).unwrap()))
                 .collect()
         });
         Snapshot {
             now: Time(self.now),
             epoch: self.epoch,
             pods: read(&self.pods)
-                .map(|(k, v)| (k, PodView::read(&v)))
+                .map(|(k, v)| (k, PodView::read(&v).unwrap()))
                 .collect(),
             claims: read(&self.claims)
-                .map(|(k, v)| (k, ClaimView::read(&v)))
+                .map(|(k, v)| (k, ClaimView::read(&v).unwrap()))
                 .collect(),
             nodes: nodes.map(Arc::new),
             revisions: read(&self.revisions)
-                .map(|(k, v)| (k, RevisionView::read(&v)))
+                .map(|(k, v)| (k, RevisionView::read(&v).unwrap()))
                 .collect(),
             services: read(&self.services)
-                .map(|(k, v)| {
-                    (
-                        k,
-                        ServiceView {
-                            meta: ensemble_planner::view::Meta::read(&v),
-                        },
-                    )
-                })
+                .map(|(k, v)| (k, ServiceView::read(&v).unwrap()))
                 .collect(),
             budgets: read(&self.budgets)
-                .map(|(k, v)| (k, BudgetView::read(&v)))
+                .map(|(k, v)| (k, BudgetView::read(&v).unwrap()))
                 .collect(),
             requests: read(&self.requests)
                 .map(|(k, v)| (k, RequestView::read(&v).unwrap()))
