@@ -5,7 +5,7 @@ use crate::stage::{Message, News};
 use crate::{Options, resources};
 use ensemble_api::labels;
 use ensemble_conductor::{KINDS, Kind};
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::{DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -140,6 +140,9 @@ async fn follow(
     tell: mpsc::Sender<Message>,
 ) {
     loop {
+        // Whoever wanted a list before this one is asked for has it now.
+        again.notified().now_or_never();
+        let mut wanted = false;
         let mut events = fresh();
         let mut list = Vec::new();
         let mut asked = clock.now();
@@ -148,7 +151,12 @@ async fn follow(
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = told_again(&again, listed) => break,
+                // Kept in mind while other things come in between.
+                () = again.notified(), if !wanted => {
+                    wanted = true;
+                    continue;
+                }
+                () = due(listed), if wanted => break,
             };
             let news = match event {
                 None => break,
@@ -180,14 +188,13 @@ async fn follow(
     }
 }
 
-/// Waits until somebody wants a new list, and until the last is done and some seconds old: all
-/// ensembles share a watch, and each may want one.
-async fn told_again(again: &Notify, listed: Option<Instant>) {
-    let Some(listed) = listed else {
-        return std::future::pending().await;
-    };
-    again.notified().await;
-    tokio::time::sleep_until(listed + BETWEEN_LISTS).await;
+/// Waits until a new list may follow: until the last is done and some seconds old, since all ensembles
+/// share a watch and each may want one.
+async fn due(listed: Option<Instant>) {
+    match listed {
+        Some(listed) => tokio::time::sleep_until(listed + BETWEEN_LISTS).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Nodes that may not be read are something to live with; everything else is tried again.
