@@ -45,6 +45,24 @@ pub enum Verb {
     List,
 }
 
+impl Verb {
+    /// The right that it needs: on which part of the object, empty for the whole, to do what.
+    pub fn right(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Create { .. } => ("", "create"),
+            Self::MergePatch => ("", "patch"),
+            Self::MergePatchStatus => ("status", "patch"),
+            Self::Replace => ("", "update"),
+            Self::ReplaceResize => ("resize", "update"),
+            Self::ReplaceStatus => ("status", "update"),
+            Self::Delete => ("", "delete"),
+            Self::Evict => ("eviction", "create"),
+            Self::Get => ("", "get"),
+            Self::List => ("", "list"),
+        }
+    }
+}
+
 /// One call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiCall {
@@ -87,6 +105,10 @@ impl ApiCall {
     }
 
     pub(crate) fn new(verb: Verb, kind: Kind, namespace: &str, name: &str, body: Value) -> Self {
+        // A right that is not in the table is missed in every rehearsal, and not first in a cluster.
+        let (part, right) = verb.right();
+        let allowed = kind.info().allows(part, right);
+        debug_assert!(allowed, "no right to {right} {kind:?} {part}");
         Self {
             verb,
             kind,
@@ -100,7 +122,7 @@ impl ApiCall {
     /// and the revisions that it has and is to get.
     pub(crate) fn disrupt(
         namespace: &str,
-        warrant: &Warrant,
+        warrant: Warrant,
         read: Option<&Value>,
         revisions: [Option<&RevisionView>; 2],
     ) -> Option<Self> {

@@ -109,8 +109,9 @@ impl Conductor {
     /// Takes one input in. Several may be told before [`Conductor::act`].
     pub fn tell(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         self.world.snap.now = now;
-        // What an engine says may be what it said before: that is looked at where it is taken in.
-        if !matches!(input, Input::Tick | Input::Engine(..)) {
+        // An engine may say what it said before, a node may be nobody's of ours: that is looked at
+        // where it is taken in.
+        if !matches!(input, Input::Tick | Input::Engine(..) | Input::Nodes(..)) {
             self.rests_until = None;
         }
         match input {
@@ -121,7 +122,11 @@ impl Conductor {
                 self.world.replace(kind, &objects);
             }
             Input::Lead(lead) => self.lead = lead,
-            Input::Nodes(nodes) => self.world.snap.nodes = nodes,
+            Input::Nodes(nodes) => {
+                if self.world.take_nodes(nodes) {
+                    self.rests_until = None;
+                }
+            }
             Input::Done(id, outcome) => {
                 self.world.remember(now);
                 self.done(now, id, outcome, out);
@@ -150,6 +155,11 @@ impl Conductor {
     /// The snapshot, for a driver that explains or checks.
     pub fn snapshot(&self) -> &Snapshot {
         &self.world.snap
+    }
+
+    /// Whether its newest plan still holds: it need not act before it asked to be woken.
+    pub fn rests(&self) -> bool {
+        self.rests_until.is_some()
     }
 
     /// Whether the Ensemble exists.
@@ -527,7 +537,7 @@ impl Conductor {
                 // Not to this pod: the planner decides what to do about it.
                 let message = format!("the API server refuses: {}", error.message);
                 let refused = Refused { revision, message };
-                self.memory().refused.insert(uid.clone(), refused);
+                self.memory().pod_mut(&uid).refused = Some(refused);
                 let member = key.1.clone();
                 self.cancel(now, &uid, &member, Reason::Conflict, error.message);
             }
@@ -564,12 +574,5 @@ impl Conductor {
             self.gate.unsure(key.0, now);
         }
         self.fail(now, key, Reason::ApiFailing, message);
-    }
-
-    /// The status was not stored, or nobody knows: what was confirmed for it is looked at again.
-    fn withdraw_switch(&mut self) {
-        if let Some(warrant) = self.engines.warrant.take() {
-            self.memory().switches.remove(warrant.id());
-        }
     }
 }

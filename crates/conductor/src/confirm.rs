@@ -9,9 +9,10 @@ use ensemble_api::Reason;
 use ensemble_api::status::{Intent, SwitchPhase, Switchover};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::safety::How;
-use ensemble_planner::view::PodView;
-use ensemble_planner::{Warrant, confirm, confirm_switch, mutants, safety};
+use ensemble_planner::view::{PodView, View};
+use ensemble_planner::{Refusal, SwitchWarrant, Warrant, confirm, confirm_switch, mutants, safety};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A look that is under way.
@@ -21,6 +22,16 @@ pub(crate) struct Look {
     since: Time,
     /// The pods, once they were listed.
     list: Option<Arc<Value>>,
+}
+
+/// What safety says on a fresh view.
+struct Verdicts {
+    intents: Vec<(Intent, Result<Warrant, Refusal>)>,
+    switch: Option<(String, Result<SwitchWarrant, Refusal>)>,
+}
+
+fn told(refusal: &Refusal) -> String {
+    format!("{}: {}", refusal.predicate, refusal.observed)
 }
 
 impl Conductor {
@@ -90,7 +101,7 @@ impl Conductor {
     fn all_have_answered(&self, since: Time) -> bool {
         let memory = &self.world.snap.memory;
         to_be_asked(&self.world.snap).iter().all(|pod| {
-            let said = memory.sightings.get(&pod.meta.pin.uid);
+            let said = memory.pod(&pod.meta.pin.uid).said.as_ref();
             said.is_some_and(|s| s.asked >= since)
         })
     }
@@ -111,44 +122,67 @@ impl Conductor {
         else {
             return;
         };
-        let mut fresh = self.world.snap.clone();
         let items: Vec<&Value> = list
             .get("items")
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
             .collect();
-        if !mutants::is_off("live-confirmation") {
-            fresh.pods = items
-                .iter()
-                .map(|pod| PodView::read(pod))
-                .map(|pod| (pod.meta.pin.name.clone(), pod))
-                .collect();
-        }
-        for intent in self.intents_to_confirm(now) {
-            match confirm(&fresh, &intent, since) {
+        let verdicts = self.judge_afresh(now, since, &items);
+        for (intent, verdict) in verdicts.intents {
+            match verdict {
                 Ok(warrant) => self.carry_warrant(now, warrant, &items, out),
                 Err(refusal) => {
-                    let message = format!("{}: {}", refusal.predicate, refusal.observed);
+                    let message = told(&refusal);
                     self.cancel(now, &intent.uid, &intent.member, refusal.reason, message);
                 }
             }
         }
-        if let Some(switch) = self.switch_to_confirm() {
-            let news = match confirm_switch(&fresh, &switch, since) {
+        if let Some((id, verdict)) = verdicts.switch {
+            let news = match verdict {
                 Ok(warrant) => {
-                    self.engines.warrant = Some(Arc::new(warrant));
+                    self.hold_switch(warrant);
                     SwitchNews::Confirmed
                 }
-                Err(refusal) => {
-                    SwitchNews::Refused(format!("{}: {}", refusal.predicate, refusal.observed))
-                }
+                Err(refusal) => SwitchNews::Refused(told(&refusal)),
             };
             if mutants::is_off("switch-stored-first") {
-                self.ask_for_switch(now, &switch.id, out);
+                self.ask_for_switch(now, &id, out);
             }
-            self.memory().switches.insert(switch.id, news);
+            self.memory().switches.insert(id, news);
         }
+    }
+
+    /// Judges all that waits for it in the world where the pods are those just listed. The snapshot is
+    /// lent for that and not copied: nothing else sees it before its own pods are back.
+    fn judge_afresh(&mut self, now: Time, since: Time, items: &[&Value]) -> Verdicts {
+        let intents = self.intents_to_confirm(now);
+        let switch = self.switch_to_confirm();
+        let snap = &mut self.world.snap;
+        let mut pods: BTreeMap<String, PodView> = items
+            .iter()
+            .filter_map(|pod| PodView::read(pod).ok())
+            .map(|pod| (pod.meta.pin.name.clone(), pod))
+            .collect();
+        let lend = !mutants::is_off("live-confirmation");
+        if lend {
+            std::mem::swap(&mut snap.pods, &mut pods);
+        }
+        let intents = intents.into_iter().map(|intent| {
+            let verdict = confirm(snap, &intent, since);
+            (intent, verdict)
+        });
+        let verdicts = Verdicts {
+            intents: intents.collect(),
+            switch: switch.map(|switch| {
+                let verdict = confirm_switch(snap, &switch, since);
+                (switch.id, verdict)
+            }),
+        };
+        if lend {
+            std::mem::swap(&mut snap.pods, &mut pods);
+        }
+        verdicts
     }
 
     fn carry_warrant(
@@ -161,30 +195,29 @@ impl Conductor {
         let uid = warrant.pod().uid.clone();
         let member = warrant.pod().name.clone();
         if warrant.how() == How::Restart {
-            return self.ask_for_restart(now, &warrant, out);
+            return self.ask_for_restart(now, warrant, out);
         }
+        let purpose = match warrant.how() {
+            How::InPlace => Purpose::Change {
+                uid: uid.clone(),
+                revision: warrant.target().to_owned(),
+            },
+            _ => Purpose::Disrupt { uid: uid.clone() },
+        };
         let pod = items
             .iter()
             .find(|p| p.pointer("/metadata/uid").and_then(Value::as_str) == Some(&uid));
         let revisions = &self.world.snap.revisions;
-        let has = pod.map(|p| PodView::read(p).revision().to_owned());
+        let has = pod.and_then(|p| PodView::read(p).ok());
         let revisions = [
-            has.and_then(|name| revisions.get(&name)),
+            has.and_then(|pod| revisions.get(pod.revision())),
             revisions.get(warrant.target()),
         ];
         let namespace = &self.world.snap.ensemble.namespace;
-        let call = ApiCall::disrupt(namespace, &warrant, pod.copied(), revisions);
+        let call = ApiCall::disrupt(namespace, warrant, pod.copied(), revisions);
         let Some(call) = call else {
             let message = "the revision or the pod is gone".to_owned();
             return self.cancel(now, &uid, &member, Reason::Conflict, message);
-        };
-        let purpose = if warrant.how() == How::InPlace {
-            Purpose::Change {
-                uid,
-                revision: warrant.target().to_owned(),
-            }
-        } else {
-            Purpose::Disrupt { uid }
         };
         self.send((Kind::Pod, member), purpose, call, out);
     }

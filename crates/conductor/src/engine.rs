@@ -11,7 +11,7 @@ use ensemble_planner::engine::{self, Reply, Sighting};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::plan::{EngineWrite, Watch};
 use ensemble_planner::roster::Roster;
-use ensemble_planner::view::PodView;
+use ensemble_planner::view::{Pinned, PodView};
 use ensemble_planner::{Snapshot, SwitchWarrant, Warrant};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -111,6 +111,30 @@ pub(crate) enum EnginePurpose {
     Tell,
 }
 
+/// What a warrant has become: a question that is held back until it is stored that it was asked.
+/// It is put at most once, like any call that was made.
+#[derive(Clone, Debug)]
+struct HeldSwitch {
+    id: String,
+    /// Who is asked, and which pod of that name.
+    from: Pinned,
+    ask: Ask,
+}
+
+impl HeldSwitch {
+    fn by(warrant: SwitchWarrant) -> Self {
+        let ask = Ask::SwitchOver {
+            leader: warrant.from().name.clone(),
+            candidate: warrant.to().name.clone(),
+        };
+        Self {
+            id: warrant.id().to_owned(),
+            from: warrant.from().clone(),
+            ask,
+        }
+    }
+}
+
 /// What is under way with engines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Engines {
@@ -122,8 +146,8 @@ pub(crate) struct Engines {
     told: BTreeMap<String, Time>,
     /// By pod: what of it showed last that its engine has something to say.
     signs: BTreeMap<String, String>,
-    /// Consent to the switchover that is about to be stored as asked.
-    pub warrant: Option<Arc<SwitchWarrant>>,
+    /// The switchover that is about to be stored as asked.
+    held: Option<HeldSwitch>,
     /// The newest plan tells an engine something.
     pub telling: bool,
 }
@@ -250,8 +274,9 @@ impl Conductor {
                 .told
                 .get(&key)
                 .map_or(now, |t| t.plus_ms(TELL_EVERY_MS));
-            let pod = self.world.snap.pods.get(&member);
-            let Some(pod) = pod.filter(|p| p.meta.pin.uid == uid && due <= now).cloned() else {
+            let snap = &self.world.snap;
+            let pod = snap.pods.get(&member);
+            let Some(pod) = pod.filter(|p| p.meta.pin.uid == uid && due <= now) else {
                 continue;
             };
             self.engines.told.insert(key, now);
@@ -259,37 +284,47 @@ impl Conductor {
                 Ask::Nudge => EnginePurpose::Nudge,
                 _ => EnginePurpose::Tell,
             };
-            let call = engine_call(&self.world.snap, now, &pod, ask);
+            let call = engine_call(snap, now, pod, ask);
             self.ask(purpose, call, out);
+        }
+    }
+
+    /// A switchover was confirmed: as soon as it is stored as asked, the engine is asked.
+    pub(crate) fn hold_switch(&mut self, warrant: SwitchWarrant) {
+        self.engines.held = Some(HeldSwitch::by(warrant));
+    }
+
+    /// The status was not stored, or nobody knows: what was confirmed for it is looked at again.
+    pub(crate) fn withdraw_switch(&mut self) {
+        if let Some(held) = self.engines.held.take() {
+            self.memory().switches.remove(&held.id);
         }
     }
 
     /// The switchover is stored as asked, by us, just now: the engine is asked, once.
     pub(crate) fn ask_for_switch(&mut self, now: Time, id: &str, out: &mut Vec<Output>) {
-        let warrant = self.engines.warrant.take().filter(|w| w.id() == id);
-        let Some(warrant) = warrant else {
+        let held = self.engines.held.take().filter(|held| held.id == id);
+        let Some(HeldSwitch { id, from, ask }) = held else {
             return;
         };
-        let from = self.world.snap.pods.get(&warrant.from().name).cloned();
-        let Some(from) = from.filter(|p| p.meta.pin.uid == warrant.from().uid) else {
+        let snap = &self.world.snap;
+        let pod = snap.pods.get(&from.name);
+        let Some(pod) = pod.filter(|p| p.meta.pin.uid == from.uid) else {
             return;
         };
-        let ask = Ask::SwitchOver {
-            leader: warrant.from().name.clone(),
-            candidate: warrant.to().name.clone(),
-        };
-        let call = engine_call(&self.world.snap, now, &from, ask);
-        self.ask(EnginePurpose::Switch { id: id.to_owned() }, call, out);
+        let call = engine_call(snap, now, pod, ask);
+        self.ask(EnginePurpose::Switch { id }, call, out);
         self.ask_again();
     }
 
     /// Restarts a member's engine, by warrant.
-    pub(crate) fn ask_for_restart(&mut self, now: Time, warrant: &Warrant, out: &mut Vec<Output>) {
-        let Some(pod) = self.world.snap.pods.get(&warrant.pod().name).cloned() else {
+    pub(crate) fn ask_for_restart(&mut self, now: Time, warrant: Warrant, out: &mut Vec<Output>) {
+        let snap = &self.world.snap;
+        let Some(pod) = snap.pods.get(&warrant.pod().name) else {
             return;
         };
         let member = pod.meta.pin.name.clone();
-        let call = engine_call(&self.world.snap, now, &pod, Ask::Restart);
+        let call = engine_call(snap, now, pod, Ask::Restart);
         self.busy.insert((Kind::Pod, member.clone()));
         self.ask(EnginePurpose::Restart { member }, call, out);
     }
@@ -307,14 +342,14 @@ impl Conductor {
             }
         };
         let snap = &self.world.snap;
-        let older = snap.memory.sightings.get(&uid);
+        let older = snap.memory.pod(&uid).said.as_ref();
         // Whoever looks again, or has just told an engine something, waits for this very answer.
         let awaited = self.look.is_some() || self.engines.telling;
         if awaited || !older.is_some_and(|o| engine::is_no_news(snap, &uid, o, &said)) {
             self.rests_until = None;
         }
         if older.is_none_or(|s| s.asked <= said.asked) {
-            self.memory().sightings.insert(uid, (*said).into());
+            self.memory().pod_mut(&uid).said = Some((*said).into());
         }
     }
 

@@ -5,13 +5,13 @@ use ensemble_api::status::ParameterState;
 use ensemble_api::{Reason, labels};
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Lead;
-use ensemble_planner::memory::{Memory, Run};
-use ensemble_planner::view::{
-    BudgetView, ClaimView, EnsembleView, Meta, Pinned, PodView, RequestView, RevisionView,
-    ServiceView, Unreadable,
-};
+use ensemble_planner::memory::{PodMemory, Run};
+use ensemble_planner::miscount::miscounted;
+use ensemble_planner::pull::Pull;
+use ensemble_planner::snapshot::Nodes;
+use ensemble_planner::view::{EnsembleView, Pinned, PodView, Unreadable};
 use ensemble_planner::write::uncount_key;
-use ensemble_planner::{Pull, Snapshot, Time, miscounted, pull_state};
+use ensemble_planner::{Snapshot, Time};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,47 +32,32 @@ pub struct World {
 impl World {
     /// Takes one object in.
     pub fn apply(&mut self, kind: Kind, object: &Value) {
-        let snap = &mut self.snap;
-        let name = |meta: &Meta| meta.pin.name.clone();
-        match kind {
-            Kind::Ensemble => self.apply_ensemble(object),
-            Kind::Pod => {
-                let pod = PodView::read(object);
-                snap.pods.insert(name(&pod.meta), pod);
-            }
-            Kind::Claim => {
-                let claim = ClaimView::read(object);
-                snap.claims.insert(name(&claim.meta), claim);
-            }
-            Kind::Revision => {
-                let revision = RevisionView::read(object);
-                snap.revisions.insert(name(&revision.meta), revision);
-            }
-            Kind::Service => {
-                let meta = Meta::read(object);
-                snap.services.insert(name(&meta), ServiceView { meta });
-            }
-            Kind::Budget => {
-                let budget = BudgetView::read(object);
-                let name = name(&budget.meta);
-                let room = budget.allowed > 0 && snap.budgets.get(&name) != Some(&budget);
-                snap.budgets.insert(name, budget);
-                if room {
-                    self.budget_has_room();
-                }
-            }
-            // A request that cannot be read was refused by the schema long before.
-            Kind::Request => {
-                let read = RequestView::read(object).ok();
-                let name = Meta::read(object).pin.name;
-                let ours = read.filter(|r| r.spec.ensemble == snap.ensemble.name());
-                match ours {
-                    Some(request) => drop(snap.requests.insert(name, request)),
-                    None => drop(snap.requests.remove(&name)),
-                }
-            }
-            Kind::Node => {}
+        if kind == Kind::Ensemble {
+            return self.apply_ensemble(object);
         }
+        let shelf = kind.info().shelf;
+        let changed = shelf.is_some_and(|shelf| shelf.put(&mut self.snap, object));
+        if kind == Kind::Budget && changed && self.has_room(object) {
+            self.budget_has_room();
+        }
+    }
+
+    /// Whether a budget that was just taken in lets somebody be evicted.
+    fn has_room(&self, budget: &Value) -> bool {
+        let budget = self.snap.budgets.get(name(budget));
+        budget.is_some_and(|b| b.allowed > 0)
+    }
+
+    /// Takes nodes in, and says whether that concerns us: whether one that has a pod of ours is not
+    /// what it was, or a pod waits for a node that would take it. Plans look at no other node.
+    pub fn take_nodes(&mut self, nodes: Option<Arc<Nodes>>) -> bool {
+        let before = std::mem::replace(&mut self.snap.nodes, nodes);
+        let (Some(before), Some(now)) = (&before, &self.snap.nodes) else {
+            return before.is_some() != self.snap.nodes.is_some();
+        };
+        let waits = |pod: &PodView| pod.node.is_empty() || pod.resize.is_some();
+        let other = |pod: &PodView| before.get(&pod.node) != now.get(&pod.node);
+        self.snap.pods.values().any(|pod| waits(pod) || other(pod))
     }
 
     /// A refused eviction need not wait for its turn: the budget has changed since.
@@ -99,59 +84,29 @@ impl World {
     }
 
     /// Whether an object is still in view, and not told to end.
-    pub fn shows(&self, kind: Kind, name: &str, uid: &str) -> bool {
-        let snap = &self.snap;
-        let meta = match kind {
-            Kind::Pod => snap.pods.get(name).map(|o| &o.meta),
-            Kind::Claim => snap.claims.get(name).map(|o| &o.meta),
-            Kind::Revision => snap.revisions.get(name).map(|o| &o.meta),
-            Kind::Service => snap.services.get(name).map(|o| &o.meta),
-            Kind::Budget => snap.budgets.get(name).map(|o| &o.meta),
-            Kind::Request => snap.requests.get(name).map(|o| &o.meta),
-            Kind::Ensemble | Kind::Node => None,
-        };
-        meta.is_some_and(|m| m.pin.uid == uid && !m.deleting)
+    pub fn shows(&mut self, kind: Kind, name: &str, uid: &str) -> bool {
+        let shelf = kind.info().shelf;
+        shelf.is_some_and(|shelf| shelf.shows(&mut self.snap, name, uid))
     }
 
     /// Takes one object out, if it is the one that was in.
     pub fn remove(&mut self, kind: Kind, pin: &Pinned) {
-        let snap = &mut self.snap;
-        let name = &pin.name;
-        match kind {
-            Kind::Ensemble => self.present = false,
-            Kind::Pod => {
-                snap.pods
-                    .retain(|n, p| n != name || p.meta.pin.uid != pin.uid);
-            }
-            Kind::Claim => {
-                snap.claims
-                    .retain(|n, c| n != name || c.meta.pin.uid != pin.uid);
-            }
-            Kind::Revision => drop(snap.revisions.remove(name)),
-            Kind::Service => drop(snap.services.remove(name)),
-            Kind::Budget => drop(snap.budgets.remove(name)),
-            Kind::Request => drop(snap.requests.remove(name)),
-            Kind::Node => {}
+        if kind == Kind::Ensemble {
+            self.present = false;
+        }
+        if let Some(shelf) = kind.info().shelf {
+            shelf.remove(&mut self.snap, pin);
         }
     }
 
-    /// Takes a whole list in.
+    /// Takes a whole list in. Those that stay are held against what they were.
     pub fn replace(&mut self, kind: Kind, objects: &[Arc<Value>]) {
-        let snap = &mut self.snap;
-        match kind {
-            Kind::Ensemble => self.present = false,
-            Kind::Pod => snap.pods.clear(),
-            Kind::Claim => snap.claims.clear(),
-            Kind::Revision => snap.revisions.clear(),
-            Kind::Service => snap.services.clear(),
-            // Those that stay are held against what they were.
-            Kind::Budget => {
-                let names: BTreeSet<String> =
-                    objects.iter().map(|o| Meta::read(o).pin.name).collect();
-                snap.budgets.retain(|name, _| names.contains(name));
-            }
-            Kind::Request => snap.requests.clear(),
-            Kind::Node => {}
+        if kind == Kind::Ensemble {
+            self.present = false;
+        }
+        if let Some(shelf) = kind.info().shelf {
+            let names = objects.iter().map(|object| name(object));
+            shelf.keep_only(&mut self.snap, &names.collect());
         }
         for object in objects {
             self.apply(kind, object);
@@ -215,14 +170,8 @@ impl World {
         let snap = &mut self.snap;
         snap.now = now;
         let memory = Arc::make_mut(&mut snap.memory);
-        forget_gone_pods(
-            memory,
-            &snap
-                .pods
-                .values()
-                .map(|p| p.meta.pin.uid.as_str())
-                .collect(),
-        );
+        let there = snap.pods.values().map(|p| p.meta.pin.uid.as_str());
+        memory.keep_pods(&there.collect());
         // A refused intent is remembered until it is cleared from the status; a later one for the
         // same pod is another.
         let stored = &snap.ensemble.status.in_flight;
@@ -230,8 +179,9 @@ impl World {
             .cancelled
             .retain(|uid| stored.iter().any(|i| i.uid == *uid));
         for intent in &snap.ensemble.status.in_flight {
-            if intent.epoch != snap.epoch && !memory.foreign_since.contains_key(&intent.uid) {
-                memory.foreign_since.insert(intent.uid.clone(), now);
+            if intent.epoch != snap.epoch {
+                let known = memory.pod_mut(&intent.uid);
+                known.foreign_since.get_or_insert(now);
             }
         }
         let switch = snap.ensemble.status.switchover.as_ref();
@@ -240,8 +190,17 @@ impl World {
             .retain(|id, _| switch.is_some_and(|s| s.id == *id && s.phase.is_open()));
         let engine = snap.ensemble.spec.engine_container();
         for pod in snap.pods.values() {
-            remember_pod(memory, pod, now);
-            remember_run(memory, pod, &engine, now);
+            let uid = &pod.meta.pin.uid;
+            let known = match memory.pods.get_mut(uid) {
+                Some(known) => known,
+                None => memory.pod_mut(uid),
+            };
+            remember_pod(known, pod, now);
+            remember_run(known, pod, &engine, now);
+            if is_pulled(pod) {
+                let pulled = (pod.revision().to_owned(), pod.node.clone());
+                memory.pulled.insert(pulled);
+            }
         }
         remember_miscounted(snap);
         let memory = Arc::make_mut(&mut snap.memory);
@@ -275,6 +234,11 @@ impl World {
     }
 }
 
+fn name(object: &Value) -> &str {
+    let name = object.get("metadata").and_then(|m| m.get("name"));
+    name.and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Keeps since when pods live although a budget counts them as evicted, and forgets what failed about
 /// those that are over.
 fn remember_miscounted(snap: &mut Snapshot) {
@@ -293,65 +257,36 @@ fn remember_miscounted(snap: &mut Snapshot) {
     memory.miscounted = seen;
 }
 
-fn forget_gone_pods(memory: &mut Memory, uids: &BTreeSet<&str>) {
-    memory
-        .ready_since
-        .retain(|uid, _| uids.contains(uid.as_str()));
-    memory
-        .unready_since
-        .retain(|uid, _| uids.contains(uid.as_str()));
-    memory
-        .leaving_since
-        .retain(|uid, _| uids.contains(uid.as_str()));
-    memory
-        .sightings
-        .retain(|uid, _| uids.contains(uid.as_str()));
-    memory.runs.retain(|uid, _| uids.contains(uid.as_str()));
-    memory.refused.retain(|uid, _| uids.contains(uid.as_str()));
-    memory.once_ready.retain(|uid| uids.contains(uid.as_str()));
-    memory
-        .foreign_since
-        .retain(|uid, _| uids.contains(uid.as_str()));
-}
-
 /// Which run of the engine's container it is, and since when.
-fn remember_run(memory: &mut Memory, pod: &PodView, engine: &str, now: Time) {
-    let uid = &pod.meta.pin.uid;
+fn remember_run(known: &mut PodMemory, pod: &PodView, engine: &str, now: Time) {
     let id = pod.container(engine).map(|c| c.id.as_str());
     let Some(id) = id.filter(|id| !id.is_empty()) else {
         return;
     };
-    let known = memory.runs.get(uid);
-    if known.is_some_and(|run| run.container == id) {
+    if known.run.as_ref().is_some_and(|run| run.container == id) {
         return;
     }
-    let run = Run {
+    known.run = Some(Run {
         container: id.to_owned(),
         since: now,
-    };
-    memory.runs.insert(uid.clone(), run);
+    });
 }
 
-fn remember_pod(memory: &mut Memory, pod: &PodView, now: Time) {
-    let uid = &pod.meta.pin.uid;
+fn remember_pod(known: &mut PodMemory, pod: &PodView, now: Time) {
     if pod.ready {
-        if !memory.ready_since.contains_key(uid) {
-            memory.ready_since.insert(uid.clone(), now);
-            memory.once_ready.insert(uid.clone());
-        }
-        memory.unready_since.remove(uid);
+        known.ready_since.get_or_insert(now);
+        known.once_ready = true;
+        known.unready_since = None;
     } else {
-        memory.ready_since.remove(uid);
-        if !memory.unready_since.contains_key(uid) {
-            memory.unready_since.insert(uid.clone(), now);
-        }
+        known.ready_since = None;
+        known.unready_since.get_or_insert(now);
     }
-    if pod.meta.deleting && !memory.leaving_since.contains_key(uid) {
-        memory.leaving_since.insert(uid.clone(), now);
+    if pod.meta.deleting {
+        known.leaving_since.get_or_insert(now);
     }
-    if pod.meta.label(labels::PURPOSE) == labels::PREFETCH && pull_state(pod) == Pull::Pulled {
-        memory
-            .pulled
-            .insert((pod.revision().to_owned(), pod.node.clone()));
-    }
+}
+
+/// Whether it is a helper that has done its work.
+fn is_pulled(pod: &PodView) -> bool {
+    pod.meta.label(labels::PURPOSE) == labels::PREFETCH && Pull::of(pod) == Pull::Pulled
 }

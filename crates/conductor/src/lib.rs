@@ -18,7 +18,7 @@ mod taken;
 pub use call::{ApiCall, ApiError, CallId, Outcome, Verb};
 pub use conductor::Conductor;
 pub use engine::{Ask, EngineCall, EngineOutcome};
-pub use ensemble_planner::memory::Kind;
+pub use ensemble_planner::kinds::{Belongs, KINDS, Kind, KindInfo, LOOK};
 pub use ensemble_planner::snapshot::Nodes;
 pub use ensemble_planner::time::Time;
 pub use events::Happening;
@@ -66,13 +66,28 @@ pub enum Output {
     Relist(Kind),
 }
 
-/// The kinds that a conductor must have seen listed before it plans.
-pub const WATCHED: [Kind; 7] = [
-    Kind::Ensemble,
-    Kind::Request,
-    Kind::Pod,
-    Kind::Claim,
-    Kind::Revision,
-    Kind::Service,
-    Kind::Budget,
-];
+/// The kinds that a conductor must have seen listed before it plans: all that live in a namespace.
+pub const WATCHED: [Kind; namespaced()] = {
+    let mut watched = [Kind::Ensemble; namespaced()];
+    let (mut row, mut place) = (0, 0);
+    while row < KINDS.len() {
+        if KINDS[row].is_namespaced() {
+            watched[place] = KINDS[row].kind;
+            place += 1;
+        }
+        row += 1;
+    }
+    watched
+};
+
+/// How many kinds live in a namespace.
+const fn namespaced() -> usize {
+    let (mut row, mut count) = (0, 0);
+    while row < KINDS.len() {
+        if KINDS[row].is_namespaced() {
+            count += 1;
+        }
+        row += 1;
+    }
+    count
+}

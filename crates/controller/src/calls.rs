@@ -49,33 +49,40 @@ fn describe(status: &kube::core::Status) -> String {
     status.message.clone()
 }
 
-fn request(call: &ApiCall) -> Result<Request<Vec<u8>>, http::Error> {
-    let collection = resources::collection(call.kind(), call.namespace());
-    let object = format!("{collection}/{}", call.name());
-    let manager = format!("fieldManager={MANAGER}");
-    let (method, uri, content) = match call.verb() {
-        Verb::Create { dry_run: false } => (Method::POST, format!("{collection}?{manager}"), JSON),
+/// Where and how something is asked.
+fn address(
+    verb: &Verb,
+    collection: &str,
+    name: &str,
+    selector: &str,
+) -> (Method, String, &'static str) {
+    let object = format!("{collection}/{name}");
+    let by = format!("?fieldManager={MANAGER}");
+    match verb {
+        Verb::Create { dry_run: false } => (Method::POST, format!("{collection}{by}"), JSON),
         Verb::Create { dry_run: true } => {
-            let uri = format!("{collection}?{manager}&dryRun=All&fieldValidation=Strict");
+            let uri = format!("{collection}{by}&dryRun=All&fieldValidation=Strict");
             (Method::POST, uri, JSON)
         }
-        Verb::MergePatch => (Method::PATCH, format!("{object}?{manager}"), MERGE),
-        Verb::MergePatchStatus => (Method::PATCH, format!("{object}/status?{manager}"), MERGE),
-        Verb::Replace => (Method::PUT, format!("{object}?{manager}"), JSON),
-        Verb::ReplaceResize => (Method::PUT, format!("{object}/resize?{manager}"), JSON),
-        Verb::ReplaceStatus => (Method::PUT, format!("{object}/status?{manager}"), JSON),
+        Verb::MergePatch => (Method::PATCH, format!("{object}{by}"), MERGE),
+        Verb::MergePatchStatus => (Method::PATCH, format!("{object}/status{by}"), MERGE),
+        Verb::Replace => (Method::PUT, format!("{object}{by}"), JSON),
+        Verb::ReplaceResize => (Method::PUT, format!("{object}/resize{by}"), JSON),
+        Verb::ReplaceStatus => (Method::PUT, format!("{object}/status{by}"), JSON),
         Verb::Delete => (Method::DELETE, object, JSON),
         Verb::Evict => (Method::POST, format!("{object}/eviction"), JSON),
         Verb::Get => (Method::GET, object, JSON),
         Verb::List => {
-            let selector = call.selector().replace('/', "%2F").replace('=', "%3D");
-            (
-                Method::GET,
-                format!("{collection}?labelSelector={selector}"),
-                JSON,
-            )
+            let selector = selector.replace('/', "%2F").replace('=', "%3D");
+            let uri = format!("{collection}?labelSelector={selector}");
+            (Method::GET, uri, JSON)
         }
-    };
+    }
+}
+
+fn request(call: &ApiCall) -> Result<Request<Vec<u8>>, http::Error> {
+    let collection = resources::collection(call.kind(), call.namespace());
+    let (method, uri, content) = address(call.verb(), &collection, call.name(), &call.selector());
     let body = if call.body().is_null() {
         Vec::new()
     } else {
@@ -111,6 +118,56 @@ const MERGE: &str = "application/merge-patch+json";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_verb_goes_to_its_own_door() {
+        let cases = [
+            (Verb::Create { dry_run: false }, "POST /pods?fieldManager=*"),
+            (
+                Verb::Create { dry_run: true },
+                "POST /pods?fieldManager=*&dryRun=All&fieldValidation=Strict",
+            ),
+            (Verb::MergePatch, "PATCH /pods/a-0?fieldManager=*"),
+            (
+                Verb::MergePatchStatus,
+                "PATCH /pods/a-0/status?fieldManager=*",
+            ),
+            (Verb::Replace, "PUT /pods/a-0?fieldManager=*"),
+            (Verb::ReplaceResize, "PUT /pods/a-0/resize?fieldManager=*"),
+            (Verb::ReplaceStatus, "PUT /pods/a-0/status?fieldManager=*"),
+            (Verb::Delete, "DELETE /pods/a-0"),
+            (Verb::Evict, "POST /pods/a-0/eviction"),
+            (Verb::Get, "GET /pods/a-0"),
+            (Verb::List, "GET /pods?labelSelector=a.b%2Fc%3Da"),
+        ];
+        for (verb, door) in cases {
+            let (method, uri, content) = address(&verb, "/pods", "a-0", "a.b/c=a");
+            assert_eq!(
+                format!("{method} {uri}"),
+                door.replace('*', MANAGER),
+                "{verb:?}"
+            );
+            assert_eq!(content == MERGE, method == Method::PATCH, "{verb:?}");
+        }
+    }
+
+    #[test]
+    fn a_refused_eviction_names_the_budget_that_refuses_it() {
+        let status = |code: u16| -> kube::core::Status {
+            serde_json::from_value(serde_json::json!({
+                "code": code,
+                "message": "Cannot evict pod.",
+                "details": {"causes": [
+                    {"message": "The disruption budget orders needs 2 healthy pods"},
+                    {"message": ""},
+                ]},
+            }))
+            .unwrap()
+        };
+        let told = "Cannot evict pod. The disruption budget orders needs 2 healthy pods";
+        assert_eq!(describe(&status(429)), told);
+        assert_eq!(describe(&status(422)), "Cannot evict pod.");
+    }
 
     #[test]
     fn what_the_api_server_writes_as_an_escape_is_sent_as_one() {

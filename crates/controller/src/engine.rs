@@ -7,20 +7,33 @@ use ensemble_planner::engine::{Reply, Sighting, WhyUnknown};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
 
 /// How long what a Secret brought is used before it is read again: a rotated one is noticed.
 const READ_AGAIN: Duration = Duration::from_secs(30);
+/// How long a Secret that brought nothing is left alone, however many members are to be asked.
+const TRY_AGAIN: Duration = Duration::from_secs(2);
+/// How long the API server may take to give a Secret.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// After that long unused, what a Secret brought is forgotten.
+const FORGET: Duration = Duration::from_secs(300);
 
 type Key = (String, Option<String>, bool);
+
+/// What a Secret brought, or why it brought nothing, and when.
+type Brought = (Instant, Result<Patroni, String>);
+
+/// Held while the Secret is read, by those who need that very Secret: one of them reads, and nobody
+/// else waits.
+type Cell = Arc<tokio::sync::Mutex<Option<Brought>>>;
 
 /// Asks engines.
 #[derive(Clone)]
 pub struct Asker {
     client: Client,
-    known: Arc<Mutex<BTreeMap<Key, (Instant, Patroni)>>>,
+    known: Arc<Mutex<BTreeMap<Key, Cell>>>,
 }
 
 impl Asker {
@@ -64,30 +77,57 @@ impl Asker {
         let Reply::Unauthorised(cause) = reply else {
             return EngineOutcome::Replied(reply);
         };
-        self.known.lock().await.remove(&key);
+        self.forget(&key);
         let whence = described(&key.1);
         EngineOutcome::Replied(Reply::Unauthorised(format!(
             "{cause}, with the credentials of {whence}"
         )))
     }
 
+    fn with_known<T>(&self, act: impl FnOnce(&mut BTreeMap<Key, Cell>) -> T) -> T {
+        act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn forget(&self, key: &Key) {
+        self.with_known(|known| known.remove(key));
+    }
+
+    fn cell(&self, key: &Key) -> Cell {
+        self.with_known(|known| {
+            if let Some(cell) = known.get(key) {
+                return cell.clone();
+            }
+            known.retain(|_, cell| is_used(cell));
+            known.entry(key.clone()).or_default().clone()
+        })
+    }
+
     async fn patroni(&self, key: &Key) -> Result<Patroni, String> {
-        let mut known = self.known.lock().await;
-        if let Some((read, patroni)) = known.get(key)
-            && read.elapsed() < READ_AGAIN
-        {
-            return Ok(patroni.clone());
+        let cell = self.cell(key);
+        let mut brought = cell.lock().await;
+        if let Some((read, result)) = &*brought {
+            let good_for = if result.is_ok() {
+                READ_AGAIN
+            } else {
+                TRY_AGAIN
+            };
+            if read.elapsed() < good_for {
+                return result.clone();
+            }
         }
-        let (namespace, name, tls) = key;
+        let result = self.read(key).await;
+        *brought = Some((Instant::now(), result.clone()));
+        result
+    }
+
+    async fn read(&self, (namespace, name, tls): &Key) -> Result<Patroni, String> {
         let data = match name {
             Some(name) => self.secret(namespace, name).await?,
             None => BTreeMap::new(),
         };
         let access = Access::from_secret(*tls, &data);
         let access = access.map_err(|e| format!("{}: {e}", described(name)))?;
-        let patroni = Patroni::new(&access).map_err(|e| format!("{}: {e}", described(name)))?;
-        known.insert(key.clone(), (Instant::now(), patroni.clone()));
-        Ok(patroni)
+        Patroni::new(&access).map_err(|e| format!("{}: {e}", described(name)))
     }
 
     async fn secret(
@@ -96,11 +136,29 @@ impl Asker {
         name: &str,
     ) -> Result<BTreeMap<String, Vec<u8>>, String> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let secret = api.get(name).await;
-        let secret = secret.map_err(|e| format!("Secret {name} cannot be read: {e}"))?;
+        let secret = match timeout(PATIENCE, api.get(name)).await {
+            Ok(secret) => secret.map_err(|e| format!("Secret {name} cannot be read: {e}"))?,
+            Err(_) => {
+                let seconds = PATIENCE.as_secs();
+                return Err(format!(
+                    "Secret {name} cannot be read: no answer within {seconds} s"
+                ));
+            }
+        };
         let data = secret.data.unwrap_or_default();
         Ok(data.into_iter().map(|(k, v)| (k, v.0)).collect())
     }
+}
+
+/// Whether somebody uses it, or did so lately.
+fn is_used(cell: &Cell) -> bool {
+    let Ok(brought) = cell.try_lock() else {
+        return true;
+    };
+    let recent = brought
+        .as_ref()
+        .is_some_and(|(read, _)| read.elapsed() < FORGET);
+    recent || Arc::strong_count(cell) > 1
 }
 
 fn described(name: &Option<String>) -> String {
@@ -125,5 +183,111 @@ fn refused(call: &EngineCall, cause: String) -> EngineOutcome {
             EngineOutcome::Saw(Box::new(Sighting::unknown(call.asked(), why)))
         }
         _ => EngineOutcome::Replied(Reply::Unauthorised(cause)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{ApiServer, Trouble};
+    use serde_json::json;
+    use simkube::{Request as Call, Resource};
+
+    fn key(name: &str) -> Key {
+        ("shop".to_owned(), Some(name.to_owned()), false)
+    }
+
+    /// An API server with a Secret of that name, and who asks it.
+    fn stage(name: &str) -> (Arc<ApiServer>, Asker) {
+        let server = ApiServer::new();
+        let secret = json!({
+            "metadata": {"name": name},
+            // ensemble, secret
+            "data": {"username": "ZW5zZW1ibGU=", "password": "c2VjcmV0"},
+        });
+        server
+            .with(|cluster| cluster.create(Resource::Secrets, "shop", secret))
+            .unwrap();
+        let asker = Asker::new(server.client());
+        (server, asker)
+    }
+
+    async fn seconds(seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_is_read_once_for_all_members_that_are_asked_at_once() {
+        let (server, asker) = stage("patroni");
+        let all = (0..100).map(|_| {
+            let asker = asker.clone();
+            tokio::spawn(async move { asker.patroni(&key("patroni")).await.is_ok() })
+        });
+        for one in all.collect::<Vec<_>>() {
+            assert!(one.await.unwrap());
+        }
+        assert_eq!(server.asked().len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rotated_secret_is_noticed_after_half_a_minute() {
+        let (server, asker) = stage("patroni");
+        for _ in 0..60 {
+            assert!(asker.patroni(&key("patroni")).await.is_ok());
+            seconds(1).await;
+        }
+        assert_eq!(server.asked().len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_secret_that_cannot_be_read_is_tried_again_soon_but_not_by_everybody() {
+        let (server, asker) = stage("patroni");
+        for _ in 0..100 {
+            let cause = asker.patroni(&key("missing")).await.err().unwrap();
+            assert!(cause.contains("Secret missing cannot be read"), "{cause}");
+        }
+        assert_eq!(server.asked().len(), 1);
+        seconds(TRY_AGAIN.as_secs()).await;
+        assert!(asker.patroni(&key("missing")).await.is_err());
+        assert_eq!(server.asked().len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_one_secret_keeps_nobody_waiting_for_another() {
+        let (server, asker) = stage("patroni");
+        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        server.is(Trouble::Silent);
+        let slow = tokio::spawn({
+            let asker = asker.clone();
+            async move { asker.patroni(&key("slow")).await }
+        });
+        seconds(1).await;
+        let asked = Instant::now();
+        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        assert_eq!(asked.elapsed(), Duration::ZERO);
+        // Nor does it wait for ever.
+        let cause = slow.await.unwrap().err().unwrap();
+        assert!(cause.contains("no answer within 5 s"), "{cause}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_that_were_refused_are_read_again_at_once() {
+        let (server, asker) = stage("patroni");
+        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        asker.forget(&key("patroni"));
+        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        assert_eq!(server.asked().len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_uses_any_more_is_forgotten() {
+        let (server, asker) = stage("patroni");
+        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        seconds(FORGET.as_secs()).await;
+        let other = json!({"metadata": {"name": "other"}});
+        let create = Call::create(Resource::Secrets, "shop", other);
+        server.with(|cluster| cluster.call(&create)).unwrap();
+        assert!(asker.patroni(&key("other")).await.is_ok());
+        assert_eq!(asker.with_known(|known| known.len()), 1);
     }
 }

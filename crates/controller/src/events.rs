@@ -53,6 +53,11 @@ impl Announcer {
         may
     }
 
+    /// An ensemble is gone.
+    pub fn forget(&mut self, key: &EnsembleKey) {
+        self.buckets.remove(key);
+    }
+
     pub fn announce(&mut self, key: &EnsembleKey, uid: String, happening: Happening) {
         tracing::info!(namespace = %key.0, ensemble = %key.1, reason = %happening.reason, "{}", happening.note);
         if !self.may_speak(key) {
@@ -88,5 +93,47 @@ impl Announcer {
                 tracing::debug!(%error, reason = %event.reason, "the event was not stored");
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::ApiServer;
+    use std::time::Duration;
+
+    fn key(name: &str) -> EnsembleKey {
+        ("shop".to_owned(), name.to_owned())
+    }
+
+    /// How many of so many events are let pass.
+    fn pass(announcer: &mut Announcer, name: &str, events: usize) -> usize {
+        let key = key(name);
+        (0..events).filter(|_| announcer.may_speak(&key)).count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ensemble_that_chatters_is_cut_short_and_others_are_heard() {
+        let mut announcer = Announcer::new(ApiServer::new().client(), None);
+        assert_eq!(pass(&mut announcer, "chatters", 1000), 25);
+        assert_eq!(pass(&mut announcer, "calm", 3), 3);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(pass(&mut announcer, "chatters", 1000), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_not_saved_up_beyond_one_burst() {
+        let mut announcer = Announcer::new(ApiServer::new().client(), None);
+        assert_eq!(pass(&mut announcer, "orders", 5), 5);
+        tokio::time::advance(Duration::from_secs(86_400)).await;
+        assert_eq!(pass(&mut announcer, "orders", 1000), 25);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_kept_of_an_ensemble_that_is_gone() {
+        let mut announcer = Announcer::new(ApiServer::new().client(), None);
+        pass(&mut announcer, "orders", 1);
+        announcer.forget(&key("orders"));
+        assert!(announcer.buckets.is_empty());
     }
 }

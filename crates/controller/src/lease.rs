@@ -33,6 +33,14 @@ impl Leading {
         until.is_some_and(|until| Instant::now() < until)
     }
 
+    /// One that leads for a year.
+    #[cfg(test)]
+    pub fn for_a_test() -> Self {
+        let leading = Self::default();
+        leading.set(Some(Instant::now() + Duration::from_secs(31_536_000)));
+        leading
+    }
+
     fn set(&self, until: Option<Instant>) {
         if let Ok(mut guard) = self.0.lock() {
             *guard = until;
@@ -278,3 +286,6 @@ fn default_identity() -> String {
     let since = jiff::Timestamp::now().as_millisecond();
     format!("{host}_{}_{since}", std::process::id())
 }
+
+#[cfg(test)]
+mod tests;

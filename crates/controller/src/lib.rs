@@ -3,17 +3,24 @@
 //! One task owns all conductors and tells each what concerns it; calls run beside it, a bounded
 //! number at once, each ensemble in its turn.
 
-mod budgets;
+mod alarms;
 mod calls;
+mod clock;
 mod engine;
 mod events;
 mod lease;
 mod metrics;
+mod nodes;
 mod queue;
 mod resources;
 mod server;
+mod shared;
 mod stage;
+#[cfg(test)]
+mod testing;
 mod watches;
+
+pub use ensemble_conductor::{KINDS, KindInfo, LOOK};
 
 use kube::{Client, Config};
 use std::future::Future;
@@ -98,13 +105,20 @@ pub async fn run(
 ) -> Result<(), ControllerError> {
     let metrics = Arc::new(metrics::Metrics::new());
     let (stop, stopping) = watch::channel(false);
-    let server = server::serve(options.listen, metrics.clone(), stopping.clone()).await?;
+    let clock = clock::Clock::new();
+    let server = server::serve(
+        options.listen,
+        metrics.clone(),
+        clock.clone(),
+        stopping.clone(),
+    )
+    .await?;
     let (tell, told) = mpsc::channel(1024);
-    let watches = watches::Watches::start(&client, &options, &tell);
+    let watches = watches::Watches::start(&client, &clock, &options, &tell);
     let lease = lease::Lease::new(&client, &options);
     let leading = lease.leading();
     let election = tokio::spawn(lease.run(tell.clone(), stopping.clone()));
-    let stage = stage::Stage::new(client, &options, metrics, watches, leading, tell);
+    let stage = stage::Stage::new(client, clock, &options, metrics, watches, leading, tell);
     let mut stage = tokio::spawn(stage.run(told, stopping));
     tokio::pin!(election);
     let ended = tokio::select! {

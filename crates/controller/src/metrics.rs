@@ -187,3 +187,73 @@ impl Metrics {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ensemble_api::Reason;
+
+    fn key(name: &str) -> EnsembleKey {
+        ("shop".to_owned(), name.to_owned())
+    }
+
+    /// A report of an ensemble that waits since so many seconds after the epoch.
+    fn waits(since: i64) -> Report {
+        serde_json::from_value(serde_json::json!({
+            "tolerance": 1,
+            "steps": [{
+                "action": "Recreate", "state": "Blocked", "cause": "template",
+                "since": Time(since * 1000).stamp(),
+                "blocker": {"reason": Reason::BudgetUsed, "message": "one at a time", "clearsWhen": ""},
+            }],
+        }))
+        .unwrap()
+    }
+
+    fn line<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+        text.lines().find(|line| line.starts_with(name))
+    }
+
+    #[test]
+    fn how_long_a_plan_waits_is_counted_when_it_is_asked_for() {
+        let metrics = Metrics::new();
+        metrics.report(&key("orders"), &waits(100), Time(0));
+        let text = metrics.text(Time(160_000));
+        let blocked = line(&text, "ensemble_blocked_seconds{").unwrap();
+        assert!(
+            blocked.contains("reason=\"BudgetUsed\"") && blocked.ends_with(" 60"),
+            "{blocked}"
+        );
+        let tolerance = line(&text, "ensemble_failure_tolerance{").unwrap();
+        assert!(tolerance.ends_with(" 1"), "{tolerance}");
+    }
+
+    #[test]
+    fn a_plan_that_moves_again_and_an_ensemble_that_is_gone_leave_no_number_behind() {
+        let metrics = Metrics::new();
+        metrics.report(&key("orders"), &waits(100), Time(0));
+        metrics.text(Time(160_000));
+        metrics.report(&key("orders"), &Report::default(), Time(160_000));
+        let text = metrics.text(Time(161_000));
+        assert_eq!(line(&text, "ensemble_blocked_seconds{"), None);
+        metrics.report(&key("orders"), &waits(100), Time(0));
+        metrics.forget(&key("orders"));
+        let text = metrics.text(Time(161_000));
+        assert_eq!(line(&text, "ensemble_blocked_seconds{"), None);
+        assert_eq!(line(&text, "ensemble_failure_tolerance{"), None);
+    }
+
+    #[test]
+    fn calls_are_counted_by_verb_kind_and_answer() {
+        let metrics = Metrics::new();
+        let verb = Verb::Create { dry_run: true };
+        metrics.called(&verb, "pods", "422");
+        metrics.called(&verb, "pods", "422");
+        let text = metrics.text(Time(0));
+        let calls = line(&text, "ensemble_api_calls_total{").unwrap();
+        for part in ["verb=\"dry-run\"", "kind=\"pods\"", "code=\"422\""] {
+            assert!(calls.contains(part), "{calls}");
+        }
+        assert!(calls.ends_with(" 2"), "{calls}");
+    }
+}

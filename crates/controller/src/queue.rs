@@ -1,36 +1,56 @@
 //! Whose call is next: each ensemble in its turn, a bounded number at once, so that one busy or
 //! broken ensemble starves nobody.
 
-use ensemble_conductor::{ApiCall, CallId};
+use ensemble_conductor::CallId;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Namespace and name of an Ensemble.
 pub type EnsembleKey = (String, String);
 
-/// How many calls of one ensemble run at once.
-const PER_ENSEMBLE: usize = 16;
+/// How many run at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of all ensembles together.
+    pub all: usize,
+    /// Of each.
+    pub each: usize,
+}
 
-#[derive(Default)]
-struct Line {
-    waiting: VecDeque<(CallId, ApiCall)>,
+struct Line<T> {
+    waiting: VecDeque<(CallId, T)>,
     running: usize,
-    /// Whether it stands in `turn`.
+    /// Whether it stands in `turn`: while something of it waits and may run.
     in_turn: bool,
 }
 
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            running: 0,
+            in_turn: false,
+        }
+    }
+}
+
 /// Calls that wait for their turn.
-pub struct Queue {
-    limit: usize,
+pub struct Queue<T> {
+    limits: Limits,
     running: usize,
-    lines: BTreeMap<EnsembleKey, Line>,
+    waiting: usize,
+    lines: BTreeMap<EnsembleKey, Line<T>>,
     turn: VecDeque<EnsembleKey>,
 }
 
-impl Queue {
-    pub fn new(limit: usize) -> Self {
+impl<T> Queue<T> {
+    pub fn new(limits: Limits) -> Self {
         Self {
-            limit: limit.max(1),
+            limits: Limits {
+                all: limits.all.max(1),
+                each: limits.each.max(1),
+            },
             running: 0,
+            waiting: 0,
             lines: BTreeMap::new(),
             turn: VecDeque::new(),
         }
@@ -38,7 +58,7 @@ impl Queue {
 
     /// How many calls wait.
     pub fn waiting(&self) -> usize {
-        self.lines.values().map(|l| l.waiting.len()).sum()
+        self.waiting
     }
 
     /// How many calls run.
@@ -46,60 +66,197 @@ impl Queue {
         self.running
     }
 
-    pub fn push(&mut self, key: &EnsembleKey, id: CallId, call: ApiCall) {
-        let line = self.lines.entry(key.clone()).or_default();
-        line.waiting.push_back((id, call));
-        if !std::mem::replace(&mut line.in_turn, true) {
-            self.turn.push_back(key.clone());
-        }
+    pub fn push(&mut self, key: &EnsembleKey, id: CallId, call: T) {
+        self.enter(key, |waiting| waiting.push_back((id, call)));
+    }
+
+    /// Before whatever else of that ensemble waits.
+    pub fn push_first(&mut self, key: &EnsembleKey, id: CallId, call: T) {
+        self.enter(key, |waiting| waiting.push_front((id, call)));
+    }
+
+    fn enter(&mut self, key: &EnsembleKey, enter: impl FnOnce(&mut VecDeque<(CallId, T)>)) {
+        self.waiting += 1;
+        enter(&mut self.lines.entry(key.clone()).or_default().waiting);
+        self.take_turn(key);
     }
 
     /// The next call that may run now.
-    pub fn pop(&mut self) -> Option<(EnsembleKey, CallId, ApiCall)> {
-        if self.running >= self.limit {
+    pub fn pop(&mut self) -> Option<(EnsembleKey, CallId, T)> {
+        if self.running >= self.limits.all {
             return None;
         }
-        for _ in 0..self.turn.len() {
-            let key = self.turn.pop_front()?;
-            let Some(line) = self.lines.get_mut(&key) else {
-                continue;
-            };
-            let next = (line.running < PER_ENSEMBLE)
-                .then(|| line.waiting.pop_front())
-                .flatten();
-            line.in_turn = !line.waiting.is_empty();
-            if line.in_turn {
-                self.turn.push_back(key.clone());
-            }
-            if let Some((id, call)) = next {
-                line.running += 1;
-                self.running += 1;
-                return Some((key, id, call));
-            }
-        }
-        None
+        let key = self.turn.pop_front()?;
+        let line = self.lines.get_mut(&key)?;
+        line.in_turn = false;
+        let (id, call) = line.waiting.pop_front()?;
+        line.running += 1;
+        self.running += 1;
+        self.waiting -= 1;
+        self.take_turn(&key);
+        Some((key, id, call))
     }
 
     /// A call has ended.
     pub fn finished(&mut self, key: &EnsembleKey) {
-        self.running = self.running.saturating_sub(1);
+        let Some(line) = self.lines.get_mut(key).filter(|line| line.running > 0) else {
+            return;
+        };
+        line.running -= 1;
+        self.running -= 1;
+        if line.running == 0 && line.waiting.is_empty() {
+            self.lines.remove(key);
+        } else {
+            self.take_turn(key);
+        }
+    }
+
+    /// Stands in line again, behind everybody, if something waits that may run.
+    fn take_turn(&mut self, key: &EnsembleKey) {
         let Some(line) = self.lines.get_mut(key) else {
             return;
         };
-        line.running = line.running.saturating_sub(1);
-        if line.running == 0 && line.waiting.is_empty() {
-            self.lines.remove(key);
+        let may = !line.waiting.is_empty() && line.running < self.limits.each;
+        if may && !std::mem::replace(&mut line.in_turn, true) {
+            self.turn.push_back(key.clone());
         }
     }
 
     /// Forgets what waits: we no longer lead.
     pub fn clear(&mut self) -> Vec<(EnsembleKey, CallId)> {
         self.turn.clear();
+        self.waiting = 0;
         let mut dropped = Vec::new();
         for (key, line) in &mut self.lines {
             line.in_turn = false;
             dropped.extend(line.waiting.drain(..).map(|(id, _)| (key.clone(), id)));
         }
+        self.lines.retain(|_, line| line.running > 0);
         dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> EnsembleKey {
+        ("shop".to_owned(), name.to_owned())
+    }
+
+    fn queue(all: usize, each: usize) -> Queue<&'static str> {
+        Queue::new(Limits { all, each })
+    }
+
+    fn push(queue: &mut Queue<&'static str>, name: &str, calls: impl IntoIterator<Item = u64>) {
+        for id in calls {
+            queue.push(&key(name), CallId(id), "call");
+        }
+    }
+
+    /// All that may run now, as `name` and number.
+    fn pop_all(queue: &mut Queue<&'static str>) -> Vec<(String, u64)> {
+        let popped = std::iter::from_fn(|| queue.pop());
+        popped.map(|(key, id, _)| (key.1, id.0)).collect()
+    }
+
+    fn names(popped: &[(String, u64)]) -> Vec<&str> {
+        popped.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn ensembles_take_turns_and_each_keeps_its_own_order() {
+        let mut queue = queue(10, 10);
+        push(&mut queue, "busy", 0..3);
+        push(&mut queue, "calm", 10..12);
+        let popped = pop_all(&mut queue);
+        assert_eq!(names(&popped), ["busy", "calm", "busy", "calm", "busy"]);
+        let ids: Vec<u64> = popped.iter().map(|(_, id)| *id).collect();
+        assert_eq!(ids, [0, 10, 1, 11, 2]);
+    }
+
+    #[test]
+    fn what_is_urgent_goes_before_its_own_ensembles_calls_and_nobody_elses() {
+        let mut queue = queue(10, 10);
+        push(&mut queue, "calm", [0]);
+        push(&mut queue, "busy", 1..3);
+        queue.push_first(&key("busy"), CallId(9), "call");
+        let ids: Vec<u64> = pop_all(&mut queue).iter().map(|(_, id)| *id).collect();
+        assert_eq!(ids, [0, 9, 1, 2]);
+    }
+
+    #[test]
+    fn one_ensemble_never_has_more_than_its_share_however_much_of_it_waits() {
+        let mut queue = queue(10, 2);
+        push(&mut queue, "busy", 0..1000);
+        assert_eq!(pop_all(&mut queue).len(), 2);
+        push(&mut queue, "calm", [1000]);
+        assert_eq!(names(&pop_all(&mut queue)), ["calm"]);
+        queue.finished(&key("busy"));
+        assert_eq!(names(&pop_all(&mut queue)), ["busy"]);
+        assert_eq!((queue.running(), queue.waiting()), (3, 997));
+    }
+
+    #[test]
+    fn no_more_run_at_once_than_is_allowed_and_the_next_free_place_is_somebody_elses() {
+        let mut queue = queue(2, 2);
+        push(&mut queue, "busy", 0..10);
+        assert_eq!(names(&pop_all(&mut queue)), ["busy", "busy"]);
+        push(&mut queue, "calm", [20]);
+        assert!(queue.pop().is_none());
+        queue.finished(&key("busy"));
+        assert_eq!(names(&pop_all(&mut queue)), ["calm"]);
+        queue.finished(&key("calm"));
+        assert_eq!(names(&pop_all(&mut queue)), ["busy"]);
+    }
+
+    #[test]
+    fn what_waited_is_named_when_it_is_dropped_and_what_runs_still_counts() {
+        let mut queue = queue(10, 1);
+        push(&mut queue, "orders", 0..3);
+        push(&mut queue, "stock", [7]);
+        let running = queue.pop();
+        assert_eq!(running.map(|(_, id, _)| id), Some(CallId(0)));
+        let dropped = queue.clear();
+        let dropped: Vec<(&str, u64)> = dropped.iter().map(|(k, id)| (&*k.1, id.0)).collect();
+        assert_eq!(dropped, [("orders", 1), ("orders", 2), ("stock", 7)]);
+        assert_eq!((queue.running(), queue.waiting()), (1, 0));
+        assert!(queue.pop().is_none());
+        // After that it works as before.
+        push(&mut queue, "orders", [3]);
+        assert!(queue.pop().is_none(), "one of it runs still");
+        queue.finished(&key("orders"));
+        assert_eq!(pop_all(&mut queue), [("orders".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_an_ensemble_whose_calls_are_over() {
+        let mut queue = queue(10, 10);
+        push(&mut queue, "orders", 0..3);
+        pop_all(&mut queue);
+        for _ in 0..3 {
+            queue.finished(&key("orders"));
+        }
+        assert!(queue.lines.is_empty() && queue.turn.is_empty());
+        push(&mut queue, "stock", 0..3);
+        queue.clear();
+        assert!(queue.lines.is_empty() && queue.turn.is_empty());
+    }
+
+    #[test]
+    fn an_end_that_nobody_waited_for_frees_no_place() {
+        let mut queue = queue(1, 1);
+        push(&mut queue, "orders", 0..2);
+        assert!(queue.pop().is_some());
+        queue.finished(&key("stock"));
+        assert!(queue.pop().is_none());
+        assert_eq!(queue.running(), 1);
+    }
+
+    #[test]
+    fn a_limit_of_nothing_would_be_a_standstill_and_is_one() {
+        let mut queue = queue(0, 0);
+        push(&mut queue, "orders", 0..2);
+        assert_eq!(pop_all(&mut queue).len(), 1);
     }
 }

@@ -3,53 +3,42 @@
 use ensemble_conductor::Kind;
 use kube::api::{ApiResource, GroupVersionKind};
 
-/// Group, version, kind and plural.
-fn parts(kind: Kind) -> (&'static str, &'static str, &'static str, &'static str) {
-    match kind {
-        Kind::Ensemble => (
-            ensemble_api::GROUP,
-            ensemble_api::VERSION,
-            "Ensemble",
-            "ensembles",
-        ),
-        Kind::Request => (
-            ensemble_api::GROUP,
-            ensemble_api::VERSION,
-            "EnsembleRequest",
-            "ensemblerequests",
-        ),
-        Kind::Pod => ("", "v1", "Pod", "pods"),
-        Kind::Claim => ("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-        Kind::Revision => ("apps", "v1", "ControllerRevision", "controllerrevisions"),
-        Kind::Service => ("", "v1", "Service", "services"),
-        Kind::Budget => (
-            "policy",
-            "v1",
-            "PodDisruptionBudget",
-            "poddisruptionbudgets",
-        ),
-        Kind::Node => ("", "v1", "Node", "nodes"),
-    }
-}
-
 /// For kube's dynamic API.
 pub fn api_resource(kind: Kind) -> ApiResource {
-    let (group, version, kind, plural) = parts(kind);
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+    let info = kind.info();
+    let kind = GroupVersionKind::gvk(info.group, info.version, info.name);
+    ApiResource::from_gvk_with_plural(&kind, info.plural)
 }
 
 /// The path of a collection in a namespace.
 pub fn collection(kind: Kind, namespace: &str) -> String {
-    let (group, version, _, plural) = parts(kind);
-    let root = if group.is_empty() {
-        format!("/api/{version}")
+    let info = kind.info();
+    let root = if info.group.is_empty() {
+        format!("/api/{}", info.version)
     } else {
-        format!("/apis/{group}/{version}")
+        format!("/apis/{}/{}", info.group, info.version)
     };
-    format!("{root}/namespaces/{namespace}/{plural}")
+    format!("{root}/namespaces/{namespace}/{}", info.plural)
 }
 
 /// The word for a kind in metrics and logs.
 pub fn plural(kind: Kind) -> &'static str {
-    parts(kind).3
+    kind.info().plural
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_core_and_the_groups_have_their_own_roots() {
+        assert_eq!(
+            collection(Kind::Pod, "shop"),
+            "/api/v1/namespaces/shop/pods"
+        );
+        let budgets = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets";
+        assert_eq!(collection(Kind::Budget, "shop"), budgets);
+        let ensembles = "/apis/ensemble.dev/v1alpha1/namespaces/shop/ensembles";
+        assert_eq!(collection(Kind::Ensemble, "shop"), ensembles);
+    }
 }

@@ -1,26 +1,28 @@
 //! The main loop: it owns all conductors, tells each what concerns it, and sends what they want.
 
-use crate::budgets::{Audience, Budgets};
+use crate::alarms::Alarms;
 use crate::calls;
+use crate::clock::Clock;
 use crate::engine::Asker;
 use crate::events::Announcer;
 use crate::lease::Leading;
 use crate::metrics::Metrics;
-use crate::queue::{EnsembleKey, Queue};
+use crate::nodes::NodeBook;
+use crate::queue::{EnsembleKey, Limits, Queue};
+use crate::shared::{Audience, Shared};
 use crate::watches::Watches;
 use crate::{Options, resources};
 use ensemble_api::labels;
 use ensemble_conductor::{
-    ApiError, Ask, CallId, Conductor, EngineCall, EngineOutcome, Input, Kind, Nodes, Outcome,
-    Output, Time, WATCHED,
+    ApiCall, ApiError, Ask, Belongs, CallId, Conductor, EngineCall, EngineOutcome, Input, KINDS,
+    Kind, Outcome, Output, Time,
 };
-use ensemble_planner::view::NodeView;
 use kube::Client;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 /// What a watch brings.
 pub enum News {
@@ -40,30 +42,34 @@ pub enum Message {
     Lead(Option<i64>),
 }
 
+/// How many calls of one ensemble run at once.
+const CALLS_EACH: usize = 16;
+
+/// How many questions to engines run at once: a thousand members of one ensemble that do not answer
+/// make nobody else blind.
+const ASKS: Limits = Limits {
+    all: 256,
+    each: 128,
+};
+
 pub struct Stage {
     client: Client,
+    clock: Clock,
     metrics: Arc<Metrics>,
     watches: Watches,
     leading: Leading,
     tell: mpsc::Sender<Message>,
     announcer: Announcer,
     asker: Asker,
-    /// How many questions to engines run at once.
-    asking: Arc<Semaphore>,
-    queue: Queue,
+    calls: Queue<ApiCall>,
+    asks: Queue<EngineCall>,
     conductors: BTreeMap<EnsembleKey, Conductor>,
-    wakes: BTreeMap<EnsembleKey, Time>,
+    alarms: Alarms,
     listed: BTreeSet<Kind>,
-    budgets: Budgets,
-    nodes: Option<Nodes>,
-    nodes_told: Option<Arc<Nodes>>,
-    nodes_unreadable: bool,
+    shared: Shared,
+    nodes: NodeBook,
     lead: Option<i64>,
     touched: BTreeSet<EnsembleKey>,
-}
-
-pub fn now() -> Time {
-    Time(jiff::Timestamp::now().as_millisecond())
 }
 
 pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
@@ -75,14 +81,15 @@ pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
 
 /// Which ensemble an object belongs to.
 fn key_of(kind: Kind, object: &Value) -> Option<EnsembleKey> {
-    let name = match kind {
-        Kind::Ensemble => text(object, "/metadata/name"),
-        Kind::Request => text(object, "/spec/ensemble"),
-        _ => object
+    let name = match kind.info().belongs {
+        Belongs::Itself => text(object, "/metadata/name"),
+        Belongs::BySpec => text(object, "/spec/ensemble"),
+        Belongs::ByLabel => object
             .get("metadata")?
             .get("labels")?
             .get(labels::ENSEMBLE)?
             .as_str()?,
+        Belongs::InNamespace | Belongs::InCluster => return None,
     };
     let namespace = text(object, "/metadata/namespace");
     (!name.is_empty()).then(|| (namespace.to_owned(), name.to_owned()))
@@ -91,6 +98,7 @@ fn key_of(kind: Kind, object: &Value) -> Option<EnsembleKey> {
 impl Stage {
     pub fn new(
         client: Client,
+        clock: Clock,
         options: &Options,
         metrics: Arc<Metrics>,
         watches: Watches,
@@ -100,20 +108,22 @@ impl Stage {
         Self {
             announcer: Announcer::new(client.clone(), options.identity.clone()),
             asker: Asker::new(client.clone()),
-            asking: Arc::new(Semaphore::new(256)),
             client,
+            clock,
             metrics,
             watches,
             leading,
             tell,
-            queue: Queue::new(options.concurrency),
+            calls: Queue::new(Limits {
+                all: options.concurrency,
+                each: CALLS_EACH,
+            }),
+            asks: Queue::new(ASKS),
             conductors: BTreeMap::new(),
-            wakes: BTreeMap::new(),
+            alarms: Alarms::default(),
             listed: BTreeSet::new(),
-            budgets: Budgets::default(),
-            nodes: None,
-            nodes_told: None,
-            nodes_unreadable: false,
+            shared: Shared::default(),
+            nodes: NodeBook::default(),
             lead: None,
             touched: BTreeSet::new(),
         }
@@ -136,14 +146,16 @@ impl Stage {
             for message in batch.drain(..) {
                 self.take(message);
             }
+            self.tell_nodes();
             self.wake_up();
             self.act();
-            self.pump();
+            self.send_calls();
+            self.ask_engines();
         }
-        self.queue.clear();
-        while self.queue.running() > 0 {
+        self.calls.clear();
+        while self.calls.running() > 0 {
             match told.recv().await {
-                Some(Message::Done(key, ..)) => self.queue.finished(&key),
+                Some(Message::Done(key, ..)) => self.calls.finished(&key),
                 Some(_) => {}
                 None => break,
             }
@@ -151,31 +163,29 @@ impl Stage {
     }
 
     fn pause(&self) -> Duration {
-        let at = self
-            .wakes
-            .values()
-            .min()
-            .copied()
-            .unwrap_or(now().plus_seconds(60));
-        Duration::from_millis(u64::try_from(at.0 - now().0).unwrap_or(0))
+        let now = self.clock.now();
+        let at = self.alarms.next().unwrap_or(now.plus_seconds(60));
+        Duration::from_millis(u64::try_from(at.0 - now.0).unwrap_or(0))
     }
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Watch(Kind::Node, news) => self.take_node(news),
-            Message::Watch(Kind::Budget, news) => self.take_budget(news),
-            Message::Watch(kind, news) => self.take_news(kind, news),
+            Message::Watch(kind, news) => match kind.info().belongs {
+                Belongs::InCluster => self.take_nodes(news),
+                Belongs::InNamespace => self.take_shared(kind, news),
+                Belongs::Itself | Belongs::BySpec | Belongs::ByLabel => self.take_news(kind, news),
+            },
             Message::NoNodes => {
-                self.nodes_unreadable = true;
-                self.listed.insert(Kind::Node);
                 tracing::warn!("nodes cannot be read: no member is ever proven down by its node");
-                self.tell_all(&Input::Nodes(None));
+                self.listed.insert(Kind::Node);
+                self.nodes.forbidden();
             }
             Message::Done(key, id, outcome) => {
-                self.queue.finished(&key);
+                self.calls.finished(&key);
                 self.tell_one(&key, Input::Done(id, outcome));
             }
             Message::Engine(key, id, outcome) => {
+                self.asks.finished(&key);
                 // One that is gone meanwhile is not made again for an answer's sake.
                 if self.conductors.contains_key(&key) {
                     self.tell_one(&key, Input::Engine(id, outcome));
@@ -193,14 +203,12 @@ impl Stage {
 
     /// Whether everything was listed once.
     fn ready(&self) -> bool {
-        WATCHED
-            .iter()
-            .chain([&Kind::Node])
-            .all(|kind| self.listed.contains(kind))
+        let mut kinds = KINDS.iter().map(|info| info.kind);
+        kinds.all(|kind| self.listed.contains(&kind))
     }
 
     fn drop_queue(&mut self) {
-        for (key, id) in self.queue.clear() {
+        for (key, id) in self.calls.clear() {
             let outcome = Outcome::Refused(not_leading());
             self.tell_one(&key, Input::Done(id, outcome));
         }
@@ -240,31 +248,35 @@ impl Stage {
         }
     }
 
-    fn take_budget(&mut self, news: News) {
+    fn take_nodes(&mut self, news: News) {
+        if matches!(news, News::Listed(..)) {
+            self.listed.insert(Kind::Node);
+        }
+        self.nodes.take(news);
+    }
+
+    fn take_shared(&mut self, kind: Kind, news: News) {
         match news {
-            News::Applied(budget) => {
-                let audience = Audience::of(&budget);
-                let before = self.budgets.insert(budget.clone());
-                // It may have selected others before.
+            News::Applied(object) => {
+                let audience = Audience::of(&object);
+                let before = self.shared.insert(kind, object.clone());
+                // It may have concerned others before.
                 if let Some(before) = before.filter(|b| Audience::of(b) != audience) {
-                    self.tell_audience(
-                        &Audience::of(&before),
-                        &Input::Deleted(Kind::Budget, before),
-                    );
+                    self.tell_audience(&Audience::of(&before), &Input::Deleted(kind, before));
                 }
-                self.tell_audience(&audience, &Input::Applied(Kind::Budget, budget));
+                self.tell_audience(&audience, &Input::Applied(kind, object));
             }
-            News::Deleted(budget) => {
-                self.budgets.remove(&budget);
-                let audience = Audience::of(&budget);
-                self.tell_audience(&audience, &Input::Deleted(Kind::Budget, budget));
+            News::Deleted(object) => {
+                self.shared.remove(kind, &object);
+                let audience = Audience::of(&object);
+                self.tell_audience(&audience, &Input::Deleted(kind, object));
             }
-            News::Listed(budgets, asked) => {
-                self.budgets.replace(budgets);
-                self.listed.insert(Kind::Budget);
+            News::Listed(objects, asked) => {
+                self.shared.replace(kind, objects);
+                self.listed.insert(kind);
                 let keys: Vec<EnsembleKey> = self.conductors.keys().cloned().collect();
                 for key in keys {
-                    let input = Input::Listed(Kind::Budget, self.budgets.of(&key), asked);
+                    let input = Input::Listed(kind, self.shared.of(kind, &key), asked);
                     self.tell_one(&key, input);
                 }
             }
@@ -273,37 +285,29 @@ impl Stage {
 
     /// Tells those that there are: a budget alone makes no conductor.
     fn tell_audience(&mut self, audience: &Audience, input: &Input) {
-        let keys: Vec<EnsembleKey> = match audience {
-            Audience::One(key) => vec![key.clone()],
-            Audience::Namespace(_) => self.conductors.keys().cloned().collect(),
+        let first = match audience {
+            Audience::One(key) => key.clone(),
+            Audience::Namespace(namespace) => (namespace.clone(), String::new()),
         };
-        for key in keys {
-            if audience.includes(&key) && self.conductors.contains_key(&key) {
-                self.tell_one(&key, input.clone());
-            }
+        let from_there = self.conductors.range(first..).map(|(key, _)| key);
+        let concerned = from_there.take_while(|key| audience.includes(key));
+        for key in concerned.cloned().collect::<Vec<_>>() {
+            self.tell_one(&key, input.clone());
         }
     }
 
-    fn take_node(&mut self, news: News) {
-        let nodes = self.nodes.get_or_insert_default();
-        let name = |object: &Value| text(object, "/metadata/name").to_owned();
-        match news {
-            News::Applied(object) => drop(nodes.insert(name(&object), NodeView::read(&object))),
-            News::Deleted(object) => drop(nodes.remove(&name(&object))),
-            News::Listed(objects, _) => {
-                *nodes = objects
-                    .iter()
-                    .map(|o| (name(o), NodeView::read(o)))
-                    .collect();
-                self.nodes_unreadable = false;
-                self.listed.insert(Kind::Node);
+    /// Everybody is told of nodes, but only those think again whom it concerns.
+    fn tell_nodes(&mut self) {
+        let Some(nodes) = self.nodes.news() else {
+            return;
+        };
+        let now = self.clock.now();
+        for (key, conductor) in &mut self.conductors {
+            // Nodes alone make no conductor want anything before it acts.
+            conductor.tell(now, Input::Nodes(nodes.clone()), &mut Vec::new());
+            if !conductor.rests() {
+                self.touched.insert(key.clone());
             }
-        }
-        // A kubelet reports its node's health again and again; only what changes is passed on.
-        let changed = self.nodes_told.as_deref() != self.nodes.as_ref();
-        if changed && self.listed.contains(&Kind::Node) {
-            self.nodes_told = self.nodes.clone().map(Arc::new);
-            self.tell_all(&Input::Nodes(self.nodes_told.clone()));
         }
     }
 
@@ -316,12 +320,10 @@ impl Stage {
             .insert(key.clone(), Conductor::new(&key.0, &key.1));
         let listed: Vec<Kind> = self.listed.iter().copied().collect();
         for kind in listed {
-            let input = match kind {
-                Kind::Node => {
-                    Input::Nodes(self.nodes_told.clone().filter(|_| !self.nodes_unreadable))
-                }
-                Kind::Budget => Input::Listed(kind, self.budgets.of(key), now()),
-                _ => Input::Listed(kind, Vec::new(), now()),
+            let input = match kind.info().belongs {
+                Belongs::InCluster => Input::Nodes(self.nodes.views()),
+                // Nothing but such as are shared: what is its own comes by itself.
+                _ => Input::Listed(kind, self.shared.of(kind, key), self.clock.now()),
             };
             self.tell_one(key, input);
         }
@@ -332,7 +334,7 @@ impl Stage {
         self.conductor(key);
         let mut out = Vec::new();
         if let Some(conductor) = self.conductors.get_mut(key) {
-            conductor.tell(now(), input, &mut out);
+            conductor.tell(self.clock.now(), input, &mut out);
         }
         self.touched.insert(key.clone());
         self.handle(key, out);
@@ -346,14 +348,9 @@ impl Stage {
     }
 
     fn wake_up(&mut self) {
-        let now = now();
-        let due = self
-            .wakes
-            .iter()
-            .filter(|(_, at)| **at <= now)
-            .map(|(key, _)| key.clone());
-        self.touched.extend(due.collect::<Vec<_>>());
-        self.wakes.retain(|_, at| *at > now);
+        let now = self.clock.now();
+        let due = std::iter::from_fn(|| self.alarms.pop_due(now));
+        self.touched.extend(due);
     }
 
     fn act(&mut self) {
@@ -367,7 +364,7 @@ impl Stage {
                 continue;
             };
             let started = std::time::Instant::now();
-            conductor.act(now(), &mut out);
+            conductor.act(self.clock.now(), &mut out);
             self.metrics
                 .plan_seconds
                 .observe(started.elapsed().as_secs_f64());
@@ -388,7 +385,8 @@ impl Stage {
         });
         if empty && self.listed.contains(&Kind::Ensemble) {
             self.conductors.remove(key);
-            self.wakes.remove(key);
+            self.alarms.remove(key);
+            self.announcer.forget(key);
         }
         self.metrics.forget(key);
     }
@@ -396,15 +394,19 @@ impl Stage {
     fn handle(&mut self, key: &EnsembleKey, out: Vec<Output>) {
         for output in out {
             match output {
-                Output::Call(id, call) => self.queue.push(key, id, call),
-                Output::Engine(id, call) => self.ask(key, id, call),
-                Output::Wake(at) => drop(self.wakes.insert(key.clone(), at)),
+                Output::Call(id, call) => self.calls.push(key, id, call),
+                // What an engine is to do is not kept waiting by what it is only asked.
+                Output::Engine(id, call) => match call.ask() {
+                    Ask::Observe => self.asks.push(key, id, call),
+                    _ => self.asks.push_first(key, id, call),
+                },
+                Output::Wake(at) => self.alarms.set(key, at),
                 Output::Relist(kind) => self.watches.relist(kind),
                 Output::Publish(report) => {
                     let plan = report.id.as_str();
                     let waits = report.first_blocked().map(|(_, b)| b.message.as_str());
                     tracing::info!(namespace = %key.0, ensemble = %key.1, plan, state = ?report.state, waits, "planned");
-                    self.metrics.report(key, &report, now());
+                    self.metrics.report(key, &report, self.clock.now());
                 }
                 Output::Happened(happening) => {
                     let uid = self
@@ -418,25 +420,24 @@ impl Stage {
         }
     }
 
-    /// Asks a member's engine, beside the main loop.
-    fn ask(&self, key: &EnsembleKey, id: CallId, call: EngineCall) {
-        let (asker, tell, key) = (self.asker.clone(), self.tell.clone(), key.clone());
-        let (leading, turns) = (self.leading.clone(), self.asking.clone());
-        tokio::spawn(async move {
-            // Never closed, so there is always a turn.
-            let turn = turns.acquire_owned().await;
-            let outcome = asker.ask(&call, || leading.now()).await;
-            drop(turn);
-            if !matches!(call.ask(), Ask::Observe) {
-                tracing::info!(namespace = %key.0, ensemble = %key.1, member = call.member(), ask = ?call.ask(), ?outcome, "asked");
-            }
-            let _ = tell.send(Message::Engine(key, id, outcome)).await;
-        });
+    /// Asks members' engines, beside the main loop, as many as may be asked at once.
+    fn ask_engines(&mut self) {
+        while let Some((key, id, call)) = self.asks.pop() {
+            let (asker, tell) = (self.asker.clone(), self.tell.clone());
+            let leading = self.leading.clone();
+            tokio::spawn(async move {
+                let outcome = asker.ask(&call, || leading.now()).await;
+                if !matches!(call.ask(), Ask::Observe) {
+                    tracing::info!(namespace = %key.0, ensemble = %key.1, member = call.member(), ask = ?call.ask(), ?outcome, "asked");
+                }
+                let _ = tell.send(Message::Engine(key, id, outcome)).await;
+            });
+        }
     }
 
     /// Starts as many calls as may run.
-    fn pump(&mut self) {
-        while let Some((key, id, call)) = self.queue.pop() {
+    fn send_calls(&mut self) {
+        while let Some((key, id, call)) = self.calls.pop() {
             let (client, tell) = (self.client.clone(), self.tell.clone());
             let (leading, metrics) = (self.leading.clone(), self.metrics.clone());
             tokio::spawn(async move {
@@ -456,7 +457,7 @@ impl Stage {
                 let _ = tell.send(Message::Done(key, id, outcome)).await;
             });
         }
-        self.metrics.calls_waiting.set(self.queue.waiting() as i64);
+        self.metrics.calls_waiting.set(self.calls.waiting() as i64);
     }
 }
 
@@ -468,3 +469,6 @@ fn not_leading() -> ApiError {
         message,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,16 @@
 //! Shared watches: one a kind, selected by our label where that is possible.
 
-use crate::stage::{Message, News, now};
+use crate::clock::Clock;
+use crate::stage::{Message, News};
 use crate::{Options, resources};
 use ensemble_api::labels;
-use ensemble_conductor::{Kind, WATCHED};
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use k8s_openapi::api::core::v1::Service;
-use kube::api::DynamicObject;
-use kube::core::PartialObjectMeta;
+use ensemble_conductor::{KINDS, Kind};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream::BoxStream};
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::{DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 const BETWEEN_LISTS: Duration = Duration::from_secs(5);
 
 /// All watches, with a way to make each list again.
+#[derive(Default)]
 pub struct Watches {
     again: BTreeMap<Kind, Arc<Notify>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -28,12 +30,14 @@ pub struct Watches {
 
 impl Watches {
     /// Starts them all.
-    pub fn start(client: &Client, options: &Options, tell: &mpsc::Sender<Message>) -> Self {
-        let mut watches = Self {
-            again: BTreeMap::new(),
-            tasks: Vec::new(),
-        };
-        for kind in WATCHED.into_iter().chain([Kind::Node]) {
+    pub fn start(
+        client: &Client,
+        clock: &Clock,
+        options: &Options,
+        tell: &mpsc::Sender<Message>,
+    ) -> Self {
+        let mut watches = Self::default();
+        for kind in KINDS.iter().map(|info| info.kind) {
             if kind == Kind::Node && !options.nodes {
                 let tell = tell.clone();
                 watches.tasks.push(tokio::spawn(async move {
@@ -45,13 +49,17 @@ impl Watches {
             watches.again.insert(kind, again.clone());
             let (client, tell) = (client.clone(), tell.clone());
             let fresh = {
-                // Nodes belong to no namespace.
-                let namespace = options.namespace.clone().filter(|_| kind != Kind::Node);
+                let namespaced = kind.info().is_namespaced();
+                let namespace = options.namespace.clone().filter(|_| namespaced);
                 move || stream(kind, client.clone(), namespace.as_deref())
             };
-            watches
-                .tasks
-                .push(tokio::spawn(follow(kind, fresh, again, tell)));
+            watches.tasks.push(tokio::spawn(follow(
+                kind,
+                fresh,
+                clock.clone(),
+                again,
+                tell,
+            )));
         }
         watches
     }
@@ -70,34 +78,32 @@ impl Drop for Watches {
     }
 }
 
-fn labelled(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service
-    )
-}
-
 type Events = BoxStream<'static, watcher::Result<watcher::Event<Arc<Value>>>>;
 
 /// A new watch of that kind, in that namespace or in all.
 fn stream(kind: Kind, client: Client, namespace: Option<&str>) -> Events {
+    if kind.info().metadata_only {
+        return stream_of::<PartialObjectMeta<DynamicObject>>(kind, client, namespace);
+    }
+    stream_of::<DynamicObject>(kind, client, namespace)
+}
+
+fn stream_of<K>(kind: Kind, client: Client, namespace: Option<&str>) -> Events
+where
+    K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::Serialize
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
     let mut config = watcher::Config::default();
-    if labelled(kind) {
+    if kind.info().is_labelled() {
         config = config.labels(labels::ENSEMBLE);
     }
-    if kind == Kind::Service {
-        // Whose a Service is, is all that is asked.
-        let api: Api<PartialObjectMeta<Service>> = match namespace {
-            Some(namespace) => Api::namespaced(client, namespace),
-            None => Api::all(client),
-        };
-        return watcher(api, config)
-            .default_backoff()
-            .map_ok(|e| convert(e, plain))
-            .boxed();
-    }
     let resource = resources::api_resource(kind);
-    let api: Api<DynamicObject> = match namespace {
+    let api: Api<K> = match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };
@@ -129,25 +135,34 @@ fn plain<K: ResourceExt + serde::Serialize>(mut object: K) -> Arc<Value> {
 async fn follow(
     kind: Kind,
     fresh: impl Fn() -> Events,
+    clock: Clock,
     again: Arc<Notify>,
     tell: mpsc::Sender<Message>,
 ) {
     loop {
+        // Whoever wanted a list before this one is asked for has it now.
+        again.notified().now_or_never();
+        let mut wanted = false;
         let mut events = fresh();
         let mut list = Vec::new();
-        let mut asked = now();
+        let mut asked = clock.now();
         // A list under way is not broken off for another, or under load none would ever end.
         let mut listed: Option<Instant> = None;
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = told_again(&again, listed) => break,
+                // Kept in mind while other things come in between.
+                () = again.notified(), if !wanted => {
+                    wanted = true;
+                    continue;
+                }
+                () = due(listed), if wanted => break,
             };
             let news = match event {
                 None => break,
                 Some(Ok(watcher::Event::Init)) => {
                     list.clear();
-                    asked = now();
+                    asked = clock.now();
                     listed = None;
                     continue;
                 }
@@ -173,14 +188,13 @@ async fn follow(
     }
 }
 
-/// Waits until somebody wants a new list, and until the last is done and some seconds old: all
-/// ensembles share a watch, and each may want one.
-async fn told_again(again: &Notify, listed: Option<Instant>) {
-    let Some(listed) = listed else {
-        return std::future::pending().await;
-    };
-    again.notified().await;
-    tokio::time::sleep_until(listed + BETWEEN_LISTS).await;
+/// Waits until a new list may follow: until the last is done and some seconds old, since all ensembles
+/// share a watch and each may want one.
+async fn due(listed: Option<Instant>) {
+    match listed {
+        Some(listed) => tokio::time::sleep_until(listed + BETWEEN_LISTS).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Nodes that may not be read are something to live with; everything else is tried again.
@@ -194,3 +208,6 @@ async fn report(kind: Kind, error: &watcher::Error, tell: &mpsc::Sender<Message>
         let _ = tell.send(Message::NoNodes).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

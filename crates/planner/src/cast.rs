@@ -6,6 +6,7 @@ use crate::ledger::Ledgers;
 use crate::presence::{self, Presence};
 use crate::roster::{MemberId, Roster, Whose};
 use crate::snapshot::Snapshot;
+use crate::time::Time;
 use crate::view::PodView;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use std::ops::Deref;
 #[derive(Debug)]
 pub struct Cast<'s> {
     snap: &'s Snapshot,
+    /// What members said before does not count.
+    since: Time,
     roster: Roster,
     ledger: Ledgers,
     seats: BTreeMap<MemberId, Seat<'s>>,
@@ -43,6 +46,11 @@ impl Deref for Cast<'_> {
 impl<'s> Cast<'s> {
     /// Looks everybody up.
     pub fn of(snap: &'s Snapshot) -> Self {
+        Self::said_since(snap, Time(i64::MIN))
+    }
+
+    /// The same, and what members said before a time does not count.
+    pub fn said_since(snap: &'s Snapshot, since: Time) -> Self {
         let roster = Roster::of(&snap.ensemble);
         let seats = snap.pods.values().filter_map(|pod| {
             let (member, whose) = roster.seated(pod)?;
@@ -54,6 +62,7 @@ impl<'s> Cast<'s> {
         let groups = roster.wanted().map(|m| (m, OnceCell::new()));
         let mut cast = Self {
             snap,
+            since,
             groups: groups.collect(),
             roster,
             ledger,
@@ -77,6 +86,11 @@ impl<'s> Cast<'s> {
     /// Members that are asked for, in order.
     pub fn wanted(&self) -> impl DoubleEndedIterator<Item = MemberId> {
         self.roster.wanted()
+    }
+
+    /// From when on what members said counts.
+    pub fn since(&self) -> Time {
+        self.since
     }
 
     /// What is known of roles.

@@ -331,11 +331,11 @@ impl Roles {
 /// What a member said, if it is fresh and of this run of its container.
 fn heard(cast: &Cast<'_>, pod: &PodView) -> Arc<Sighting> {
     let uid = &pod.meta.pin.uid;
-    let Some(said) = cast.memory.sightings.get(uid) else {
+    let known = cast.memory.pod(uid);
+    let Some(said) = known.said.as_ref().filter(|s| s.asked >= cast.since()) else {
         return Sighting::unknown(Time(0), WhyUnknown::NotAsked).into();
     };
-    let run = cast.memory.runs.get(uid);
-    let before_this_run = run.is_some_and(|run| said.asked < run.since);
+    let before_this_run = known.run.as_ref().is_some_and(|run| said.asked < run.since);
     if before_this_run && !crate::mutants::is_off("sighting-of-this-run") {
         return Sighting::unknown(said.asked, WhyUnknown::NotAsked).into();
     }
@@ -355,7 +355,7 @@ pub fn is_no_news(snap: &Snapshot, uid: &str, before: &Sighting, said: &Sighting
             ParameterState::Applying | ParameterState::RollingBack
         )
     });
-    let run = snap.memory.runs.get(uid);
+    let run = snap.memory.pod(uid).run.as_ref();
     let of_this_run = |s: &Sighting| run.is_none_or(|run| s.asked >= run.since);
     let fresh = before.asked.plus_ms(FRESH_MS) >= snap.now;
     !noticing && fresh && of_this_run(before) == of_this_run(said) && before.says_as(said)

@@ -44,12 +44,8 @@ pub fn of(snap: &Cast<'_>, who: MemberId) -> Option<Trouble> {
 
 fn leaving(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
     let name = &pod.meta.pin.name;
-    let since = snap
-        .memory
-        .leaving_since
-        .get(&pod.meta.pin.uid)
-        .copied()
-        .unwrap_or(snap.now);
+    let since = snap.memory.pod(&pod.meta.pin.uid).leaving_since;
+    let since = since.unwrap_or(snap.now);
     if since.plus_seconds(pod.grace_seconds + STUCK_AFTER_GRACE_SECONDS) <= snap.now {
         let on = if pod.node.is_empty() {
             "no node".into()
@@ -82,7 +78,7 @@ fn waiting(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
     if let Some(why) = &pod.unschedulable {
         return trouble(Reason::Unschedulable, format!("{name} fits no node: {why}"));
     }
-    if pod.anything_runs() && snap.memory.once_ready.contains(&pod.meta.pin.uid) {
+    if pod.anything_runs() && snap.memory.pod(&pod.meta.pin.uid).once_ready {
         return trouble(Reason::NotReady, format!("{name} runs and is not Ready"));
     }
     trouble(Reason::Starting, format!("{name} is starting"))

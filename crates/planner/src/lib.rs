@@ -10,19 +10,23 @@ pub mod change;
 pub mod claims;
 pub mod engine;
 pub mod evidence;
+pub mod kinds;
 pub mod ledger;
 pub mod memory;
 pub mod method;
+pub mod miscount;
 pub mod pace;
 mod parameters;
 pub mod plan;
 pub mod presence;
+pub mod pull;
 pub mod quantity;
 pub mod render;
 pub mod resize;
 pub mod revision;
 pub mod roster;
 pub mod safety;
+pub mod shelf;
 pub mod snapshot;
 mod steps;
 pub mod time;
@@ -36,8 +40,6 @@ pub use safety::{
     Letting, Permit, Refusal, Safety, SwitchWarrant, Warrant, confirm, confirm_switch,
 };
 pub use snapshot::Snapshot;
-pub use steps::evicted::miscounted;
-pub use steps::prepare::{Pull, pull_state};
 pub use time::Time;
 pub use write::Write;
 

@@ -4,25 +4,12 @@
 //! what is lost makes us wait longer or ask again, never act sooner.
 
 use crate::engine::Sighting;
+pub use crate::kinds::Kind;
 use crate::time::Time;
 use crate::view::Pinned;
 use ensemble_api::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The kinds of object that we read or write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub enum Kind {
-    Ensemble,
-    Request,
-    Pod,
-    Claim,
-    Revision,
-    Service,
-    Budget,
-    Node,
-}
 
 /// One object of ours: kind and name.
 pub type Key = (Kind, String);
@@ -109,19 +96,46 @@ pub enum SwitchNews {
     Refused(String),
 }
 
+/// What this process remembers of one pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodMemory {
+    /// Since when it was seen Ready without a break.
+    pub ready_since: Option<Time>,
+    /// Since when it was seen, and not Ready.
+    pub unready_since: Option<Time>,
+    /// Whether it was seen Ready at some time.
+    pub once_ready: bool,
+    /// Since when it was seen ending.
+    pub leaving_since: Option<Time>,
+    /// Since when an intent of another epoch is known.
+    pub foreign_since: Option<Time>,
+    /// What the API server refuses to change in it.
+    pub refused: Option<Refused>,
+    /// What its member last said of its role.
+    pub said: Option<Arc<Sighting>>,
+    /// Which run of the engine's container it is.
+    pub run: Option<Run>,
+}
+
+/// What is remembered of a pod that was never seen.
+static NOTHING: PodMemory = PodMemory {
+    ready_since: None,
+    unready_since: None,
+    once_ready: false,
+    leaving_since: None,
+    foreign_since: None,
+    refused: None,
+    said: None,
+    run: None,
+};
+
 /// What this process remembers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// By pod uid: since when it was seen Ready without a break.
-    pub ready_since: BTreeMap<String, Time>,
-    /// Uids of pods that were seen Ready at some time.
-    pub once_ready: BTreeSet<String>,
+    /// By pod uid.
+    pub pods: BTreeMap<String, PodMemory>,
     /// By node: since when a pod of ours is bound to it and it is not in our view.
     pub node_missing_since: BTreeMap<String, Time>,
-    /// By pod uid: since when it was seen, and not Ready.
-    pub unready_since: BTreeMap<String, Time>,
-    /// By pod uid: since when it was seen ending.
-    pub leaving_since: BTreeMap<String, Time>,
     /// By pod name: since when a pod that is gone is still counted as evicted by a budget.
     pub counted_since: BTreeMap<String, Time>,
     /// By budget and pod: pods that live although the budget counts them as evicted.
@@ -130,18 +144,10 @@ pub struct Memory {
     pub failures: BTreeMap<Key, Failure>,
     /// Names that somebody else has.
     pub taken: BTreeMap<Key, Taken>,
-    /// By pod uid: since when an intent of another epoch is known.
-    pub foreign_since: BTreeMap<String, Time>,
     /// Uids of pods whose stored intent was refused on a fresh view: to be cleared.
     pub cancelled: BTreeSet<String>,
-    /// By pod uid: what the API server refuses to change in it.
-    pub refused: BTreeMap<String, Refused>,
     /// By revision: what the API server says of it.
     pub checks: BTreeMap<String, Check>,
-    /// By pod uid: what its member last said of its role.
-    pub sightings: BTreeMap<String, Arc<Sighting>>,
-    /// By pod uid: which run of the engine's container it is.
-    pub runs: BTreeMap<String, Run>,
     /// Since when nobody is known to lead.
     pub leaderless_since: Option<Time>,
     /// Who leads, at which term, in one word.
@@ -154,4 +160,49 @@ pub struct Memory {
     pub switches: BTreeMap<String, SwitchNews>,
     /// By revision and node: images pulled ahead.
     pub pulled: BTreeSet<(String, String)>,
+}
+
+impl Memory {
+    /// What is remembered of a pod; of one that was never seen, nothing.
+    pub fn pod(&self, uid: &str) -> &PodMemory {
+        self.pods.get(uid).unwrap_or(&NOTHING)
+    }
+
+    /// The same, to be changed.
+    pub fn pod_mut(&mut self, uid: &str) -> &mut PodMemory {
+        self.pods.entry(uid.to_owned()).or_default()
+    }
+
+    /// Forgets all pods but these.
+    pub fn keep_pods(&mut self, uids: &BTreeSet<&str>) {
+        self.pods.retain(|uid, _| uids.contains(uid.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_that_is_remembered_of_a_pod_goes_with_it_and_nothing_else_does() {
+        let mut memory = Memory::default();
+        for uid in ["a", "b"] {
+            let known = memory.pod_mut(uid);
+            known.ready_since = Some(Time(7));
+            known.once_ready = true;
+        }
+        memory.keep_pods(&["b", "c"].into());
+        assert_eq!(*memory.pod("a"), PodMemory::default());
+        assert_eq!(memory.pod("b").ready_since, Some(Time(7)));
+        assert_eq!(
+            memory.pods.len(),
+            1,
+            "nothing is made up of those that were never seen"
+        );
+    }
+
+    #[test]
+    fn of_a_pod_that_was_never_seen_nothing_is_remembered() {
+        assert_eq!(*Memory::default().pod("a"), PodMemory::default());
+    }
 }

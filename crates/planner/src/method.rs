@@ -52,7 +52,7 @@ pub fn choose(cast: &Cast<'_>, who: MemberId, target: &str) -> Choice {
     if pod.revision() == target {
         return finish_resize(cast, pod, target);
     }
-    let refused = cast.memory.refused.get(&pod.meta.pin.uid);
+    let refused = cast.memory.pod(&pod.meta.pin.uid).refused.as_ref();
     if let Some(refused) = refused.filter(|r| r.revision == target) {
         return recreate_because(refused.message.clone());
     }
@@ -113,7 +113,7 @@ fn all_restarts(pod: &PodView, change: &Change) -> BTreeSet<String> {
 fn held_back(cast: &Cast<'_>, pod: &PodView, restarts: &BTreeSet<String>) -> Option<String> {
     let waited = restarts.iter().filter_map(|name| pod.container(name));
     let restarted = waited.into_iter().find(|c| c.restarts > 0)?;
-    let run = cast.memory.runs.get(&pod.meta.pin.uid);
+    let run = cast.memory.pod(&pod.meta.pin.uid).run.as_ref();
     let quiet = run.is_some_and(|r| r.since.plus_ms(BACK_OFF_MS) <= cast.now);
     (!quiet).then(|| format!("container {} was restarted a while ago", restarted.name))
 }

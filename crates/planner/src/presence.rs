@@ -85,7 +85,7 @@ pub fn of_pod(snap: &Snapshot, pod: &PodView) -> Presence {
 /// differ.
 fn first_run(snap: &Snapshot, pod: &PodView) -> bool {
     let restarted = pod.containers.iter().any(|c| c.restarts > 0);
-    !restarted && !snap.memory.once_ready.contains(&pod.meta.pin.uid)
+    !restarted && !snap.memory.pod(&pod.meta.pin.uid).once_ready
 }
 
 fn proof_of_down(snap: &Snapshot, pod: &PodView) -> Option<ProofOfDown> {

@@ -220,7 +220,7 @@ pub fn standing(cast: &Cast<'_>, pod: &PodView) -> Standing {
         why,
         anew: fits_a_node(cast, pod.revision()),
     };
-    let refused = cast.memory.refused.get(&pod.meta.pin.uid);
+    let refused = cast.memory.pod(&pod.meta.pin.uid).refused.as_ref();
     match (&resize.word, refused) {
         _ if !resize.sent => match refused.filter(|r| r.revision == pod.revision()) {
             Some(refused) => impossible(refused.message.clone()),

@@ -74,12 +74,8 @@ impl Snapshot {
 
     /// When a Ready pod will have been so for `minReadySeconds`.
     pub fn settled_at(&self, pod: &PodView) -> Time {
-        let since = self
-            .memory
-            .ready_since
-            .get(&pod.meta.pin.uid)
-            .copied()
-            .unwrap_or(self.now);
+        let since = self.memory.pod(&pod.meta.pin.uid).ready_since;
+        let since = since.unwrap_or(self.now);
         since.plus_seconds(self.ensemble.spec.min_ready_seconds)
     }
 }

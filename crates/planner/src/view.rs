@@ -4,11 +4,14 @@
 //! the same way, and so that fields newer than our libraries survive where they matter.
 
 mod budget;
+mod pod;
 
 pub use budget::{BudgetView, Selector};
+pub use pod::{ContainerState, ContainerView, Phase, PodView};
 
+use crate::kinds::Kind;
 use crate::quantity::{self, Quantity};
-use crate::resize::{self, Resize};
+use crate::snapshot::Snapshot;
 use ensemble_api::{EnsembleRequestSpec, EnsembleSpec, EnsembleStatus, labels};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -69,6 +72,29 @@ impl std::fmt::Display for Unreadable {
 }
 
 impl std::error::Error for Unreadable {}
+
+/// One kind of object as we see it.
+pub trait View: Sized {
+    /// Which kind.
+    const KIND: Kind;
+
+    /// Reads an object.
+    fn read(object: &Value) -> Result<Self, Unreadable>;
+}
+
+/// A view that a snapshot keeps, by name.
+pub trait Kept: View + PartialEq {
+    /// Its metadata.
+    fn meta(&self) -> &Meta;
+
+    /// Where a snapshot keeps it.
+    fn shelf(snap: &mut Snapshot) -> &mut BTreeMap<String, Self>;
+
+    /// Whether it concerns that ensemble. What belongs by its label was told apart by that.
+    fn is_of(&self, _ensemble: &str) -> bool {
+        true
+    }
+}
 
 /// What stands at a path as `/metadata/name`. serde_json's own `pointer` makes two strings of every
 /// part of the path.
@@ -161,9 +187,11 @@ pub struct EnsembleView {
     pub has_status: bool,
 }
 
-impl EnsembleView {
-    /// Reads an Ensemble. A status that cannot be read counts as lost, a spec as unreadable.
-    pub fn read(object: &Value) -> Result<Self, Unreadable> {
+impl View for EnsembleView {
+    const KIND: Kind = Kind::Ensemble;
+
+    /// A status that cannot be read counts as lost, a spec as unreadable.
+    fn read(object: &Value) -> Result<Self, Unreadable> {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let spec = EnsembleSpec::deserialize(spec).map_err(|e| Unreadable {
             field: "spec".into(),
@@ -171,7 +199,9 @@ impl EnsembleView {
         })?;
         Ok(Self::of(object, Meta::read(object), Arc::new(spec)))
     }
+}
 
+impl EnsembleView {
     /// Reads an Ensemble that was read before: of the same generation, it has the same spec.
     pub fn read_after(object: &Value, before: &Self) -> Result<Self, Unreadable> {
         let now = Meta::read(object);
@@ -217,222 +247,6 @@ fn read_status(status: &Value) -> Option<EnsembleStatus> {
     })
 }
 
-/// What a container is doing, by its kubelet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ContainerState {
-    /// It waits, for that reason.
-    Waiting {
-        /// The kubelet's word.
-        reason: String,
-        /// The kubelet's message.
-        message: String,
-    },
-    /// It runs.
-    Running,
-    /// It has ended.
-    Ended {
-        /// The kubelet's word.
-        reason: String,
-        /// Its exit code.
-        exit_code: i64,
-    },
-}
-
-/// One container of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ContainerView {
-    /// Its name.
-    pub name: String,
-    /// Whether it runs before the others, to an end.
-    pub init: bool,
-    /// Its image by the spec. A kubelet goes on naming the one that ran, while the new one cannot be
-    /// had.
-    pub image: String,
-    /// Which run it is: the runtime's id of it, empty before it first ran.
-    pub id: String,
-    /// The digest, known once the image was pulled.
-    pub image_id: String,
-    /// What it does.
-    pub state: ContainerState,
-    /// How often it was restarted.
-    pub restarts: i64,
-    /// How the run before this one ended.
-    pub last_exit: Option<(String, i64)>,
-}
-
-/// The phase of a pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
-    /// Not all containers have started.
-    #[default]
-    Pending,
-    /// Running.
-    Running,
-    /// Ended for good.
-    Ended,
-}
-
-/// A pod.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PodView {
-    /// Metadata.
-    pub meta: Meta,
-    /// Its phase.
-    pub phase: Phase,
-    /// Why it ended, by the kubelet's word (`Evicted`), or the phase.
-    pub ended: String,
-    /// The node it is bound to, empty if none.
-    pub node: String,
-    /// Its address, empty if it has none.
-    pub ip: String,
-    /// Whether its Ready condition is True.
-    pub ready: bool,
-    /// Why the scheduler finds no node.
-    pub unschedulable: Option<String>,
-    /// Up to which generation its kubelet has looked at it.
-    pub observed_generation: i64,
-    /// Whether its kubelet has said anything yet.
-    pub reported: bool,
-    /// Containers, init containers first.
-    pub containers: Vec<ContainerView>,
-    /// The grace period it was told to end within.
-    pub grace_seconds: u32,
-    /// What is known of its resize, if it is being resized.
-    pub resize: Option<Resize>,
-    /// The name of the revision it was made from.
-    revision: String,
-}
-
-fn container_state(status: &Value) -> ContainerState {
-    let state = status.get("state").unwrap_or(&Value::Null);
-    if state.get("running").is_some_and(|v| !v.is_null()) {
-        return ContainerState::Running;
-    }
-    if let Some(ended) = state.get("terminated").filter(|v| !v.is_null()) {
-        let exit_code = ended.get("exitCode").and_then(Value::as_i64).unwrap_or(-1);
-        return ContainerState::Ended {
-            reason: text(ended, "/reason"),
-            exit_code,
-        };
-    }
-    let waiting = state.get("waiting").unwrap_or(&Value::Null);
-    ContainerState::Waiting {
-        reason: text(waiting, "/reason"),
-        message: text(waiting, "/message"),
-    }
-}
-
-fn spec_image(pod: &Value, specs: &str, status: &Value) -> String {
-    let own = list(pod, specs).find(|c| c.get("name") == status.get("name"));
-    text(own.unwrap_or(status), "/image")
-}
-
-fn containers(pod: &Value) -> Vec<ContainerView> {
-    let inits = list(pod, "/status/initContainerStatuses")
-        .map(|status| ("/spec/initContainers", true, status));
-    let mains =
-        list(pod, "/status/containerStatuses").map(|status| ("/spec/containers", false, status));
-    inits
-        .chain(mains)
-        .map(|(specs, init, status)| ContainerView {
-            name: text(status, "/name"),
-            init,
-            image: spec_image(pod, specs, status),
-            id: text(status, "/containerID"),
-            image_id: text(status, "/imageID"),
-            state: container_state(status),
-            restarts: status
-                .get("restartCount")
-                .and_then(Value::as_i64)
-                .unwrap_or(0),
-            last_exit: at(status, "/lastState/terminated")
-                .filter(|v| !v.is_null())
-                .map(|t| {
-                    (
-                        text(t, "/reason"),
-                        t.get("exitCode").and_then(Value::as_i64).unwrap_or(-1),
-                    )
-                }),
-        })
-        .collect()
-}
-
-impl PodView {
-    /// Reads a pod.
-    pub fn read(pod: &Value) -> Self {
-        let condition = |type_: &str| {
-            list(pod, "/status/conditions")
-                .find(|c| c.get("type").and_then(Value::as_str) == Some(type_))
-        };
-        let is_true = |c: &Value| c.get("status").and_then(Value::as_str) == Some("True");
-        let phase_text = text(pod, "/status/phase");
-        let phase = match phase_text.as_str() {
-            "Running" => Phase::Running,
-            "Succeeded" | "Failed" => Phase::Ended,
-            _ => Phase::Pending,
-        };
-        let reason = text(pod, "/status/reason");
-        let ended = match phase {
-            Phase::Ended if reason.is_empty() => phase_text,
-            Phase::Ended => reason,
-            _ => String::new(),
-        };
-        let unschedulable = condition("PodScheduled").filter(|c| !is_true(c));
-        let grace = at(pod, "/metadata/deletionGracePeriodSeconds").and_then(Value::as_u64);
-        let meta = Meta::read(pod);
-        Self {
-            revision: meta.label(labels::REVISION_HASH).to_owned(),
-            meta,
-            phase,
-            ended,
-            node: text(pod, "/spec/nodeName"),
-            ip: text(pod, "/status/podIP"),
-            ready: condition("Ready").is_some_and(is_true),
-            unschedulable: unschedulable
-                .map(|c| text(c, "/message"))
-                .filter(|m| !m.is_empty()),
-            observed_generation: at(pod, "/status/observedGeneration")
-                .and_then(Value::as_i64)
-                .unwrap_or(0),
-            reported: at(pod, "/status/startTime").is_some_and(|v| !v.is_null()),
-            containers: containers(pod),
-            resize: resize::read(pod),
-            grace_seconds: grace.and_then(|g| u32::try_from(g).ok()).unwrap_or(30),
-        }
-    }
-
-    /// The name of the revision it was made from.
-    pub fn revision(&self) -> &str {
-        &self.revision
-    }
-
-    /// The container of that name, by its kubelet's word.
-    pub fn container(&self, name: &str) -> Option<&ContainerView> {
-        self.containers.iter().find(|c| c.name == name)
-    }
-
-    /// Whether a change that was made in place is not complete: its kubelet has not looked at it, or
-    /// a container that it replaces is still the one that runs. The image proves nothing.
-    pub fn is_changing(&self) -> bool {
-        if self.resize.as_ref().is_some_and(|r| r.restarting) {
-            return true;
-        }
-        let Some(replaces) = self.meta.annotations.get(labels::REPLACES) else {
-            return false;
-        };
-        let old = replaces.split(',').filter_map(|pair| pair.split_once('='));
-        let stays = |(name, id): (&str, &str)| self.container(name).is_none_or(|c| c.id == id);
-        self.observed_generation < self.meta.generation || old.into_iter().any(stays)
-    }
-
-    /// Whether some container of it runs, by its kubelet.
-    pub fn anything_runs(&self) -> bool {
-        self.containers
-            .iter()
-            .any(|c| c.state == ContainerState::Running)
-    }
-}
-
 /// A claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClaimView {
@@ -444,15 +258,26 @@ pub struct ClaimView {
     pub phase: String,
 }
 
-impl ClaimView {
-    /// Reads a claim.
-    pub fn read(claim: &Value) -> Self {
+impl View for ClaimView {
+    const KIND: Kind = Kind::Claim;
+
+    fn read(claim: &Value) -> Result<Self, Unreadable> {
         let meta = Meta::read(claim);
-        Self {
+        Ok(Self {
             claim: meta.label(labels::CLAIM).to_owned(),
             meta,
             phase: text(claim, "/status/phase"),
-        }
+        })
+    }
+}
+
+impl Kept for ClaimView {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shelf(snap: &mut Snapshot) -> &mut BTreeMap<String, Self> {
+        &mut snap.claims
     }
 }
 
@@ -471,9 +296,10 @@ pub struct NodeView {
     pub memory: Option<Quantity>,
 }
 
-impl NodeView {
-    /// Reads a node.
-    pub fn read(node: &Value) -> Self {
+impl View for NodeView {
+    const KIND: Kind = Kind::Node;
+
+    fn read(node: &Value) -> Result<Self, Unreadable> {
         let ready = list(node, "/status/conditions").any(|c| {
             c.get("type").and_then(Value::as_str) == Some("Ready")
                 && c.get("status").and_then(Value::as_str) == Some("True")
@@ -485,13 +311,13 @@ impl NodeView {
             let amount = at(node, "/status/allocatable")?.get(resource)?;
             quantity::read(amount)
         };
-        Self {
+        Ok(Self {
             ready,
             out_of_service,
             cordoned,
             cpu: has("cpu"),
             memory: has("memory"),
-        }
+        })
     }
 }
 
@@ -506,18 +332,29 @@ pub struct RevisionView {
     pub template: Map<String, Value>,
 }
 
-impl RevisionView {
-    /// Reads a ControllerRevision.
-    pub fn read(revision: &Value) -> Self {
+impl View for RevisionView {
+    const KIND: Kind = Kind::Revision;
+
+    fn read(revision: &Value) -> Result<Self, Unreadable> {
         let template = at(revision, "/data/template").and_then(Value::as_object);
-        Self {
+        Ok(Self {
             meta: Meta::read(revision),
             number: revision
                 .get("revision")
                 .and_then(Value::as_i64)
                 .unwrap_or(0),
             template: template.cloned().unwrap_or_default(),
-        }
+        })
+    }
+}
+
+impl Kept for RevisionView {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shelf(snap: &mut Snapshot) -> &mut BTreeMap<String, Self> {
+        &mut snap.revisions
     }
 }
 
@@ -526,6 +363,25 @@ impl RevisionView {
 pub struct ServiceView {
     /// Metadata.
     pub meta: Meta,
+}
+
+impl View for ServiceView {
+    const KIND: Kind = Kind::Service;
+
+    fn read(service: &Value) -> Result<Self, Unreadable> {
+        let meta = Meta::read(service);
+        Ok(Self { meta })
+    }
+}
+
+impl Kept for ServiceView {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shelf(snap: &mut Snapshot) -> &mut BTreeMap<String, Self> {
+        &mut snap.services
+    }
 }
 
 /// A request.
@@ -541,9 +397,10 @@ pub struct RequestView {
     pub finished_at: Option<crate::Time>,
 }
 
-impl RequestView {
-    /// Reads a request; one that cannot be read is nobody's.
-    pub fn read(request: &Value) -> Result<Self, Unreadable> {
+impl View for RequestView {
+    const KIND: Kind = Kind::Request;
+
+    fn read(request: &Value) -> Result<Self, Unreadable> {
         let spec = request.get("spec").cloned().unwrap_or(Value::Null);
         let spec = serde_json::from_value(spec).map_err(|e| Unreadable {
             field: "spec".into(),
@@ -557,5 +414,19 @@ impl RequestView {
             finished: at(request, "/status/outcome").is_some_and(|v| !v.is_null()),
             finished_at: finished_at.as_ref().map(crate::Time::from_stamp),
         })
+    }
+}
+
+impl Kept for RequestView {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shelf(snap: &mut Snapshot) -> &mut BTreeMap<String, Self> {
+        &mut snap.requests
+    }
+
+    fn is_of(&self, ensemble: &str) -> bool {
+        self.spec.ensemble == ensemble
     }
 }

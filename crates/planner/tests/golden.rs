@@ -8,7 +8,7 @@ use ensemble_planner::memory::{Check, Memory};
 use ensemble_planner::snapshot::Nodes;
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, Meta, NodeView, PodView, RequestView, RevisionView,
-    ServiceView,
+    ServiceView, View,
 };
 use ensemble_planner::{Plan, Snapshot, Time, Write, plan};
 use serde_json::Value;
@@ -39,12 +39,19 @@ fn snapshot(text: &str) -> Snapshot {
                 snap.ensemble = EnsembleView::read(object).unwrap();
                 snap.abilities = ensemble_engines::abilities(&snap.ensemble.spec);
             }
-            "Pod" => drop(snap.pods.insert(name, PodView::read(object))),
-            "PersistentVolumeClaim" => drop(snap.claims.insert(name, ClaimView::read(object))),
-            "ControllerRevision" => drop(snap.revisions.insert(name, RevisionView::read(object))),
+            "Pod" => drop(snap.pods.insert(name, PodView::read(object).unwrap())),
+            "PersistentVolumeClaim" => {
+                drop(snap.claims.insert(name, ClaimView::read(object).unwrap()))
+            }
+            "ControllerRevision" => drop(
+                snap.revisions
+                    .insert(name, RevisionView::read(object).unwrap()),
+            ),
             "Service" => drop(snap.services.insert(name, ServiceView { meta })),
-            "PodDisruptionBudget" => drop(snap.budgets.insert(name, BudgetView::read(object))),
-            "Node" => drop(nodes.insert(name, NodeView::read(object))),
+            "PodDisruptionBudget" => {
+                drop(snap.budgets.insert(name, BudgetView::read(object).unwrap()))
+            }
+            "Node" => drop(nodes.insert(name, NodeView::read(object).unwrap())),
             "EnsembleRequest" => {
                 snap.requests
                     .insert(name, RequestView::read(object).unwrap());
@@ -61,12 +68,12 @@ fn snapshot(text: &str) -> Snapshot {
 fn memory(snap: &Snapshot, known: &Value) -> Memory {
     let mut memory = Memory::default();
     for pod in snap.pods.values() {
-        let uid = pod.meta.pin.uid.clone();
+        let known = memory.pod_mut(&pod.meta.pin.uid);
         if pod.ready {
-            memory.ready_since.insert(uid.clone(), LONG_AGO);
-            memory.once_ready.insert(uid);
+            known.ready_since = Some(LONG_AGO);
+            known.once_ready = true;
         } else {
-            memory.unready_since.insert(uid, NOW);
+            known.unready_since = Some(NOW);
         }
     }
     let passed = known["passed"].as_array().into_iter().flatten();
@@ -85,9 +92,8 @@ fn memory(snap: &Snapshot, known: &Value) -> Memory {
     }
     if let Some(seconds) = known["foreignForSeconds"].as_i64() {
         for intent in &snap.ensemble.status.in_flight {
-            memory
-                .foreign_since
-                .insert(intent.uid.clone(), NOW.plus_ms(-seconds * 1000));
+            let known = memory.pod_mut(&intent.uid);
+            known.foreign_since = Some(NOW.plus_ms(-seconds * 1000));
         }
     }
     memory

@@ -2,13 +2,13 @@
 
 use crate::translate;
 use crate::world::World;
-use ensemble_api::{Report, labels};
+use ensemble_api::Report;
 use ensemble_conductor::{
-    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, Kind, Nodes, Outcome,
-    Output, Time, WATCHED,
+    ApiCall, CallId, Conductor, EngineCall, EngineOutcome, Happening, Input, KINDS, Kind, Nodes,
+    Outcome, Output, Time,
 };
-use ensemble_planner::view::NodeView;
-use simkube::{EventType, WatchId, WatchOptions};
+use ensemble_planner::view::{NodeView, View};
+use simkube::{EventType, WatchId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Process {
             happenings: Vec::new(),
             dirty: true,
         };
-        for kind in WATCHED.into_iter().chain([Kind::Node]) {
+        for kind in KINDS.iter().map(|info| info.kind) {
             process.list(world, kind);
         }
         let now = now(world);
@@ -75,22 +75,6 @@ impl Process {
         &self.conductor
     }
 
-    fn options(world: &World, kind: Kind) -> WatchOptions {
-        let labelled = matches!(
-            kind,
-            Kind::Pod | Kind::Claim | Kind::Revision | Kind::Service
-        );
-        WatchOptions {
-            namespace: if kind == Kind::Node {
-                String::new()
-            } else {
-                world.namespace.to_string()
-            },
-            label_selector: labelled.then(|| labels::ENSEMBLE.to_owned()),
-            ..WatchOptions::default()
-        }
-    }
-
     /// Lists a kind and watches it from there on.
     pub fn list(&mut self, world: &mut World, kind: Kind) {
         if let Some(old) = self.watches.remove(&kind) {
@@ -98,7 +82,7 @@ impl Process {
         }
         let at = translate::resource(world, kind);
         // A watch from the beginning of time brings every object first: a list.
-        let options = Self::options(world, kind);
+        let options = translate::watch(world, kind);
         let Ok(watch) = world.cluster.watch(at, &options) else {
             return;
         };
@@ -111,10 +95,7 @@ impl Process {
             .collect();
         let now = now(world);
         if kind == Kind::Node {
-            self.nodes = objects
-                .iter()
-                .map(|o| (name_of(o), NodeView::read(o)))
-                .collect();
+            self.nodes = objects.iter().map(|o| (name_of(o), read_node(o))).collect();
             self.nodes_changed = true;
         } else {
             self.tell(now, Input::Listed(kind, objects, now));
@@ -224,8 +205,7 @@ impl Process {
         if event.kind == EventType::Deleted {
             self.nodes.remove(&name);
         } else {
-            self.nodes
-                .insert(name.clone(), NodeView::read(&event.object));
+            self.nodes.insert(name.clone(), read_node(&event.object));
         }
         if self.nodes.get(&name) != before.as_ref() {
             self.nodes_changed = true;
@@ -249,13 +229,12 @@ fn name_of(object: &serde_json::Value) -> String {
 }
 
 fn ours(kind: Kind, object: &serde_json::Value, conductor: &Conductor) -> bool {
-    let name = conductor.snapshot().name();
-    match kind {
-        Kind::Ensemble => object["metadata"]["name"] == name,
-        Kind::Request => object["spec"]["ensemble"] == name,
-        Kind::Budget => true,
-        _ => object["metadata"]["labels"][labels::ENSEMBLE] == name,
-    }
+    translate::concerns(kind, object, conductor.snapshot().name())
+}
+
+/// One that cannot be read is not Ready.
+fn read_node(node: &serde_json::Value) -> NodeView {
+    NodeView::read(node).unwrap_or_default()
 }
 
 /// The simulator's time, as a conductor takes it.

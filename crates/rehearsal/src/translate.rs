@@ -1,22 +1,41 @@
 //! A conductor's calls in the simulator's words, and the simulator's answers in the conductor's.
 
 use crate::world::World;
-use ensemble_conductor::{ApiCall, ApiError, Kind, Outcome, Verb};
+use ensemble_api::labels;
+use ensemble_conductor::{ApiCall, ApiError, Belongs, Kind, Outcome, Verb};
 use ensemble_planner::mutants;
 use serde_json::Value;
-use simkube::{Body, Propagation, Request, Resource, Response, Status, Subresource};
+use simkube::{Body, Propagation, Request, Resource, Response, Status, Subresource, WatchOptions};
 
 /// Where a kind lives.
 pub fn resource(world: &World, kind: Kind) -> Resource {
-    match kind {
-        Kind::Ensemble => world.ensembles,
-        Kind::Request => world.requests,
-        Kind::Pod => Resource::Pods,
-        Kind::Claim => Resource::PersistentVolumeClaims,
-        Kind::Revision => Resource::ControllerRevisions,
-        Kind::Service => Resource::Services,
-        Kind::Budget => Resource::PodDisruptionBudgets,
-        Kind::Node => Resource::Nodes,
+    let info = kind.info();
+    let found = world.cluster.resource_of(info.group, info.name);
+    // One that nobody has: whoever asks for it is answered 404.
+    found.unwrap_or(Resource::Custom(u16::MAX))
+}
+
+/// What of a kind is watched.
+pub fn watch(world: &World, kind: Kind) -> WatchOptions {
+    let info = kind.info();
+    WatchOptions {
+        namespace: if info.is_namespaced() {
+            world.namespace.to_string()
+        } else {
+            String::new()
+        },
+        label_selector: info.is_labelled().then(|| labels::ENSEMBLE.to_owned()),
+        ..WatchOptions::default()
+    }
+}
+
+/// Whether an object concerns the ensemble of that name.
+pub fn concerns(kind: Kind, object: &Value, ensemble: &str) -> bool {
+    match kind.info().belongs {
+        Belongs::Itself => object["metadata"]["name"] == ensemble,
+        Belongs::BySpec => object["spec"]["ensemble"] == ensemble,
+        Belongs::ByLabel => object["metadata"]["labels"][labels::ENSEMBLE] == ensemble,
+        Belongs::InNamespace | Belongs::InCluster => true,
     }
 }
 

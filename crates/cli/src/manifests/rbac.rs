@@ -2,6 +2,7 @@
 //! it could change.
 
 use super::{NAME, Place, object};
+use ensemble_controller::{KINDS, KindInfo, LOOK};
 use serde_json::{Value, json};
 
 /// Accounts, roles and bindings.
@@ -11,7 +12,7 @@ pub fn all(place: &Place) -> Vec<Value> {
     match &place.watched {
         None => {
             let mut rules = member_rules();
-            rules.push(node_rule());
+            rules.extend(cluster_rules());
             objects.push(role("ClusterRole", NAME, None, rules));
             objects.push(binding(
                 "ClusterRoleBinding",
@@ -37,58 +38,36 @@ fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
     json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
 }
 
+/// What it needs of a kind: to look at it, and what else its row in the table says.
+fn kind_rules(info: &KindInfo) -> Vec<Value> {
+    let on = |part: &str| match part {
+        "" => info.plural.to_owned(),
+        part => format!("{}/{part}", info.plural),
+    };
+    let whole = info.rights.iter().filter(|right| right.part.is_empty());
+    let verbs: Vec<&str> = LOOK
+        .iter()
+        .chain(whole.flat_map(|right| right.verbs))
+        .copied()
+        .collect();
+    let mut rules = vec![rule(info.group, &[info.plural], &verbs)];
+    let parts = info.rights.iter().filter(|right| !right.part.is_empty());
+    rules.extend(parts.map(|right| rule(info.group, &[&on(right.part)], right.verbs)));
+    rules
+}
+
 /// What it needs in every namespace that it looks after.
 fn member_rules() -> Vec<Value> {
-    let watch = ["get", "list", "watch"];
-    let and = |more: &[&'static str]| [watch.as_slice(), more].concat();
-    vec![
-        // Patching is for annotations and finalizers; the spec is the user's and is never written.
-        rule("ensemble.dev", &["ensembles"], &and(&["patch"])),
-        rule(
-            "ensemble.dev",
-            &["ensemblerequests"],
-            &and(&["patch", "delete"]),
-        ),
-        rule(
-            "ensemble.dev",
-            &["ensembles/status", "ensemblerequests/status"],
-            &["update", "patch"],
-        ),
-        // Owner references that block deletion need it where the admission plugin asks.
-        rule("ensemble.dev", &["ensembles/finalizers"], &["update"]),
-        // Updating is for images in place, at the version that was just read.
-        rule(
-            "",
-            &["pods"],
-            &and(&["create", "patch", "update", "delete"]),
-        ),
-        rule("", &["pods/eviction"], &["create"]),
-        rule("", &["pods/resize"], &["update"]),
-        rule(
-            "",
-            &["persistentvolumeclaims"],
-            &and(&["create", "patch", "delete"]),
-        ),
-        rule("", &["services"], &and(&["create", "patch", "delete"])),
-        rule(
-            "apps",
-            &["controllerrevisions"],
-            &and(&["create", "patch", "delete"]),
-        ),
-        rule(
-            "policy",
-            &["poddisruptionbudgets"],
-            &and(&["create", "patch", "delete"]),
-        ),
-        // To take back that a pod counts as evicted which lives.
-        rule("policy", &["poddisruptionbudgets/status"], &["patch"]),
-        rule("events.k8s.io", &["events"], &["create", "patch"]),
-    ]
+    let kinds = KINDS.iter().filter(|info| info.is_namespaced());
+    let mut rules: Vec<Value> = kinds.flat_map(kind_rules).collect();
+    rules.push(rule("events.k8s.io", &["events"], &["create", "patch"]));
+    rules
 }
 
 /// Whether a node is gone or tainted; only with cluster-wide rights.
-fn node_rule() -> Value {
-    rule("", &["nodes"], &["get", "list", "watch"])
+fn cluster_rules() -> Vec<Value> {
+    let kinds = KINDS.iter().filter(|info| !info.is_namespaced());
+    kinds.flat_map(kind_rules).collect()
 }
 
 /// Who leads; in the controller's own namespace alone.

@@ -1,5 +1,7 @@
 use super::*;
 use clap::Parser;
+use ensemble_controller::{KINDS, KindInfo};
+use std::collections::BTreeSet;
 
 fn installed(line: &str) -> Vec<Value> {
     let words = ["ensemble", "install"]
@@ -69,6 +71,56 @@ fn the_controller_may_not_read_secrets_run_commands_or_write_a_spec() {
             );
         }
     }
+}
+
+/// `(group/resource, verb)` of all that the table of kinds asks for.
+fn needed(wanted: impl Fn(&KindInfo) -> bool) -> BTreeSet<(String, String)> {
+    let mut needed = BTreeSet::new();
+    for info in KINDS.iter().filter(|info| wanted(info)) {
+        let mut need = |part: &str, verb: &str| {
+            let of = format!("{}/{}{part}", info.group, info.plural);
+            needed.insert((of, verb.to_owned()));
+        };
+        ["get", "list", "watch"]
+            .iter()
+            .for_each(|verb| need("", verb));
+        for right in info.rights {
+            let part = match right.part {
+                "" => String::new(),
+                part => format!("/{part}"),
+            };
+            right.verbs.iter().for_each(|verb| need(&part, verb));
+        }
+    }
+    needed
+}
+
+#[test]
+fn the_controllers_rights_are_those_of_the_table_of_kinds_and_of_its_own_housekeeping() {
+    let own = ["events.k8s.io/events", "coordination.k8s.io/leases"];
+    let granted = |line: &str| -> BTreeSet<(String, String)> {
+        let rights = rights(&installed(line)).into_iter();
+        rights
+            .filter(|(of, _)| !own.contains(&of.as_str()))
+            .collect()
+    };
+    assert_eq!(granted(""), needed(|_| true));
+    let shop = granted("--watch-namespace shop");
+    assert_eq!(shop, needed(KindInfo::is_namespaced));
+    let all = rights(&installed(""));
+    let housekeeping: BTreeSet<(&str, &str)> = all
+        .iter()
+        .filter(|(of, _)| own.contains(&of.as_str()))
+        .map(|(of, verb)| (of.as_str(), verb.as_str()))
+        .collect();
+    let expected = [
+        (own[0], "create"),
+        (own[0], "patch"),
+        (own[1], "get"),
+        (own[1], "create"),
+        (own[1], "update"),
+    ];
+    assert_eq!(housekeeping, expected.into());
 }
 
 #[test]

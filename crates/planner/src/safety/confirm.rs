@@ -9,11 +9,15 @@ use crate::time::Time;
 use crate::wish::{self, Act, Round, Wish};
 use ensemble_api::Reason;
 use ensemble_api::status::{Intent, Method, SwitchPhase, Switchover};
-use std::sync::Arc;
 
 /// Whether an intent may still hurt somebody: the pod it means exists, was not told to end, and has
 /// not had done to it what is meant.
 pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
+    is_live(snap, intent, Time(i64::MIN))
+}
+
+/// The same, by what was said since a time.
+pub(super) fn is_live(snap: &Snapshot, intent: &Intent, since: Time) -> bool {
     let pod = snap.pods.get(&intent.member);
     let Some(pod) = pod.filter(|p| p.meta.pin.uid == intent.uid && !p.meta.deleting) else {
         return false;
@@ -24,7 +28,8 @@ pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
             pod.revision() != intent.target || unsent
         }
         Method::Restart => {
-            let said = snap.memory.sightings.get(&intent.uid);
+            let said = snap.memory.pod(&intent.uid).said.as_ref();
+            let said = said.filter(|s| s.asked >= since);
             said.is_none_or(|s| s.started.is_empty() || s.started == intent.target)
         }
         Method::Recreate | Method::Clear | Method::Remove => true,
@@ -34,7 +39,7 @@ pub fn intent_is_live(snap: &Snapshot, intent: &Intent) -> bool {
 /// Looks again, on a view that was read after the intent was stored. What members said before
 /// `since` does not count.
 pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant, Refusal> {
-    let fresh = &said_since(fresh, since);
+    let since = counts_from(since);
     let stored = fresh.ensemble.status.in_flight.contains(intent);
     if !stored || intent.epoch != fresh.epoch {
         return refuse(
@@ -44,7 +49,7 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
             "",
         );
     }
-    if !intent_is_live(fresh, intent) {
+    if !is_live(fresh, intent, since) {
         return refuse(
             "identity-known",
             Reason::Conflict,
@@ -52,7 +57,7 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
             &*intent.uid,
         );
     }
-    let cast = Cast::of(fresh);
+    let cast = Cast::said_since(fresh, since);
     let Some(who) = cast.roster().named(&intent.member) else {
         return refuse(
             "identity-known",
@@ -71,14 +76,12 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
     })
 }
 
-/// The same, with only what was said since a time.
-fn said_since(fresh: &Snapshot, since: Time) -> Snapshot {
-    let mut fresh = fresh.clone();
-    if !crate::mutants::is_off("engine-asked-again") {
-        let memory = Arc::make_mut(&mut fresh.memory);
-        memory.sightings.retain(|_, s| s.asked >= since);
+/// From when on what members say counts.
+fn counts_from(since: Time) -> Time {
+    if crate::mutants::is_off("engine-asked-again") {
+        return Time(i64::MIN);
     }
-    fresh
+    since
 }
 
 /// The world may have changed its mind since, by a corrected template or a scale out: what was granted
@@ -111,7 +114,6 @@ pub fn confirm_switch(
     switch: &Switchover,
     since: Time,
 ) -> Result<SwitchWarrant, Refusal> {
-    let fresh = &said_since(fresh, since);
     let stored = fresh.ensemble.status.switchover.as_ref() == Some(switch);
     let ours = switch.epoch == fresh.epoch || crate::mutants::is_off("switch-by-its-author");
     let ours = ours && switch.phase == SwitchPhase::Proposed;
@@ -123,7 +125,7 @@ pub fn confirm_switch(
             "",
         );
     }
-    let cast = Cast::of(fresh);
+    let cast = Cast::said_since(fresh, counts_from(since));
     let mut safety = Safety::assess(&cast);
     // It is this one that is open.
     safety.switching = false;

@@ -10,6 +10,7 @@ mod evictions;
 mod roles;
 mod turns;
 
+use confirm::is_live;
 pub use confirm::{confirm, confirm_switch, intent_is_live};
 pub(crate) use roles::Sake;
 pub use roles::{HandOver, SwitchWarrant};
@@ -160,7 +161,7 @@ impl<'s> Safety<'s> {
             .iter()
             .filter(|i| Some(*i) != own);
         let counts = !crate::mutants::is_off("budget-counts-intents");
-        let live = stored.filter(|i| counts && intent_is_live(snap, i));
+        let live = stored.filter(|i| counts && is_live(snap, i, snap.since()));
         let in_flight: BTreeSet<MemberId> = live
             .filter_map(|i| snap.roster().named(&i.member))
             .collect();
@@ -319,8 +320,8 @@ impl<'s> Safety<'s> {
             );
         }
         let foreign = self.snap.ensemble.status.in_flight.iter();
-        let mut foreign =
-            foreign.filter(|i| i.epoch != self.snap.epoch && intent_is_live(self.snap, i));
+        let mut foreign = foreign
+            .filter(|i| i.epoch != self.snap.epoch && is_live(self.snap, i, self.snap.since()));
         match foreign.next() {
             None => Ok(()),
             Some(intent) => refuse(
@@ -383,7 +384,7 @@ impl<'s> Safety<'s> {
             .snap
             .our_pod(who)
             .filter(|_| unwell.contains(&self.snap.presence(who)))?;
-        let since = self.snap.memory.unready_since.get(&pod.meta.pin.uid)?;
+        let since = self.snap.memory.pod(&pod.meta.pin.uid).unready_since?;
         let engine = self.snap.ensemble.spec.engine.as_ref();
         let seconds = engine.map_or(RECOVER_AFTER_SECONDS, |e| e.recover_after_seconds);
         Some(since.plus_seconds(seconds))

@@ -333,7 +333,7 @@ impl Safety<'_> {
         if presence == Presence::Serving {
             let run = cast
                 .our_pod(who)
-                .and_then(|p| cast.memory.runs.get(&p.meta.pin.uid));
+                .and_then(|p| cast.memory.pod(&p.meta.pin.uid).run.as_ref());
             let since = run.map(|r| r.since).max(cast.memory.led_since);
             return since.is_none_or(|s| s.plus_seconds(RECOVER_AFTER_SECONDS) > cast.now);
         }

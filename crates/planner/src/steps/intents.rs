@@ -32,12 +32,8 @@ pub fn run(draft: &mut Draft<'_>) {
         }
         // It may be under way: an eviction that is cut off in the middle uses up the budget until
         // that is taken back, so it is given a while to end.
-        let since = snap
-            .memory
-            .foreign_since
-            .get(&intent.uid)
-            .copied()
-            .unwrap_or(snap.now);
+        let since = snap.memory.pod(&intent.uid).foreign_since;
+        let since = since.unwrap_or(snap.now);
         let patience = since.plus_seconds(FOREIGN_PATIENCE_SECONDS);
         if patience <= snap.now {
             let body = json!({"metadata": {"annotations": {labels::TOUCHED: epoch}}});

@@ -247,7 +247,7 @@ fn wake_for_changes(draft: &mut Draft<'_>, who: MemberId) {
         return;
     };
     let memory = &snap.memory;
-    if let Some(since) = memory.leaving_since.get(&pod.meta.pin.uid) {
+    if let Some(since) = memory.pod(&pod.meta.pin.uid).leaving_since {
         let stuck = since.plus_seconds(pod.grace_seconds + evidence::STUCK_AFTER_GRACE_SECONDS);
         if stuck > snap.now {
             draft.wake.at(stuck);

@@ -1,12 +1,12 @@
 //! Before anybody is touched: the revision is stored, tried at the API server, and its images are
 //! pulled on the nodes concerned.
 
-use crate::evidence;
 use crate::memory::{Check, Failure, Kind};
 use crate::plan::{Draft, blocker};
+use crate::pull::Pull;
 use crate::render::{self, Member};
 use crate::roster::MemberId;
-use crate::view::{ContainerState, PodView};
+use crate::view::PodView;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::PrePull;
@@ -166,35 +166,6 @@ fn same_as_base(draft: &mut Draft<'_>, digest: String) -> bool {
     }
 }
 
-/// How far a helper is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pull {
-    /// It pulls, or has not begun.
-    Pulling,
-    /// All images are on its node.
-    Pulled,
-    /// An image cannot be pulled, for that cause.
-    Failed(String),
-}
-
-/// How far a helper is, by its kubelet.
-pub fn pull_state(pod: &PodView) -> Pull {
-    if let Some(trouble) =
-        evidence::containers(pod).filter(|t| t.reason == Reason::ImagePullFailing)
-    {
-        return Pull::Failed(trouble.message);
-    }
-    let tried = |c: &crate::view::ContainerView| match &c.state {
-        ContainerState::Waiting { reason, .. } => !matches!(
-            reason.as_str(),
-            "" | "ContainerCreating" | "PodInitializing"
-        ),
-        _ => true,
-    };
-    let done = !pod.containers.is_empty() && pod.containers.iter().all(tried);
-    if done { Pull::Pulled } else { Pull::Pulling }
-}
-
 /// Nodes on which a member that still runs something would need images that it does not have.
 fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
     let snap = draft.snap;
@@ -240,7 +211,7 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
     let mut failed: Option<String> = None;
     for (node, images) in &missing {
         let name = render::prefetch_name(snap.name(), &target, node);
-        match snap.pods.get(&name).map(pull_state) {
+        match snap.pods.get(&name).map(Pull::of) {
             Some(Pull::Failed(cause)) => failed = failed.or(Some(cause)),
             Some(_) => {}
             None => {

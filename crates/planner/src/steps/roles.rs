@@ -43,7 +43,7 @@ fn nudge(draft: &mut Draft<'_>) {
     let run_is_new = |m: &MemberId| {
         let run = snap
             .our_pod(*m)
-            .and_then(|p| snap.memory.runs.get(&p.meta.pin.uid));
+            .and_then(|p| snap.memory.pod(&p.meta.pin.uid).run.as_ref());
         recent(run.map(|r| r.since))
     };
     let changed = recent(snap.memory.led_since) || others.iter().any(run_is_new);

@@ -1,6 +1,8 @@
 //! Disruption budgets, and whom they select.
 
-use super::{Meta, at, list, strings, text};
+use super::{Kept, Meta, Unreadable, View, at, list, strings, text};
+use crate::kinds::Kind;
+use crate::snapshot::Snapshot;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -19,10 +21,11 @@ pub struct BudgetView {
     pub evicted: BTreeMap<String, String>,
 }
 
-impl BudgetView {
-    /// Reads a PodDisruptionBudget.
-    pub fn read(budget: &Value) -> Self {
-        Self {
+impl View for BudgetView {
+    const KIND: Kind = Kind::Budget;
+
+    fn read(budget: &Value) -> Result<Self, Unreadable> {
+        Ok(Self {
             meta: Meta::read(budget),
             min_available: at(budget, "/spec/minAvailable").and_then(Value::as_i64),
             selector: at(budget, "/spec/selector").map(Selector::read),
@@ -30,7 +33,17 @@ impl BudgetView {
                 .and_then(Value::as_i64)
                 .unwrap_or(0),
             evicted: strings(at(budget, "/status/disruptedPods"), |_| true),
-        }
+        })
+    }
+}
+
+impl Kept for BudgetView {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn shelf(snap: &mut Snapshot) -> &mut BTreeMap<String, Self> {
+        &mut snap.budgets
     }
 }
 

@@ -508,7 +508,7 @@ fn what_the_api_server_refuses_in_place_needs_a_new_pod() {
         revision: name_of(&to),
         message: "the API server refuses: no".into(),
     };
-    world.memory.refused.insert("pod-2".into(), refused);
+    world.memory.pod_mut("pod-2").refused = Some(refused);
     let step = step(&world.plan(), "orders-2");
     assert_eq!(step.action, Action::Recreate);
     assert!(step.cause.contains("refuses: no"), "{}", step.cause);

@@ -10,10 +10,7 @@ use serde_json::json;
 fn foreign(known_for_seconds: i64) -> World {
     let mut world = World::settled(3);
     world.prepared("2").intent(2, "Recreate", 6);
-    world
-        .memory
-        .foreign_since
-        .insert("pod-2".into(), Time(NOW - known_for_seconds * 1000));
+    world.memory.pod_mut("pod-2").foreign_since = Some(Time(NOW - known_for_seconds * 1000));
     world
 }
 
@@ -34,7 +31,7 @@ fn a_foreign_intent_is_first_waited_for() {
 #[test]
 fn a_foreign_intent_that_nobody_remembers_is_waited_for_from_now() {
     let mut world = foreign(0);
-    world.memory.foreign_since.clear();
+    world.memory.pod_mut("pod-2").foreign_since = None;
     assert_eq!(written(&world.plan()), [""; 0]);
 }
 

@@ -85,7 +85,7 @@ fn a_pod_that_runs_and_is_not_ready_is_unhealthy_and_not_down() {
 fn a_pod_in_its_first_run_is_starting() {
     let first_run = |w: &mut World| {
         w.unhealthy(0, NOW);
-        w.memory.once_ready.clear();
+        w.memory.pods.clear();
     };
     assert_eq!(presence(first_run), Presence::Starting);
 }

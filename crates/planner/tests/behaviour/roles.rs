@@ -525,7 +525,9 @@ fn labels_of_another_agent_tell_roles_and_are_not_asked_to_switch() {
         &json!({"engine": {"patroni": null, "labels": {"key": "role"}},
                        "rollout": {"primary": "Restart"}}),
     );
-    world.memory.sightings.clear();
+    for known in world.memory.pods.values_mut() {
+        known.said = None;
+    }
     assert_eq!(granted(world.prepared("2")), ["orders-2"]);
     world.updated(1, "2").updated(2, "2");
     assert_eq!(granted(&world), ["orders-0"]);
@@ -536,7 +538,7 @@ fn labels_of_another_agent_tell_roles_and_are_not_asked_to_switch() {
 /// Whether it is no news that a member says this so long after what it said before.
 fn no_news(world: &World, after: i64, change: impl FnOnce(&mut Sighting)) -> bool {
     let mut snap = world.snapshot();
-    let before = snap.memory.sightings["pod-1"].clone();
+    let before = snap.memory.pod("pod-1").said.clone().unwrap();
     let mut said = (*before).clone();
     said.asked = before.asked.plus_ms(after);
     snap.now = said.asked;

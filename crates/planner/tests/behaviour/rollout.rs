@@ -141,10 +141,7 @@ fn a_member_is_ready_for_min_ready_seconds_before_the_next() {
         .prepared("2")
         .member(2, "2")
         .spec(&json!({"minReadySeconds": 10}));
-    world
-        .memory
-        .ready_since
-        .insert("pod-2".into(), Time(NOW - 4000));
+    world.memory.pod_mut("pod-2").ready_since = Some(Time(NOW - 4000));
     let plan = world.plan();
     assert_eq!(granted(&world), [""; 0]);
     assert!(reasons(&plan).contains(&"Settling orders-2".to_owned()));
@@ -156,7 +153,7 @@ fn a_member_is_ready_for_min_ready_seconds_before_the_next() {
 fn a_member_of_which_nobody_remembers_since_when_it_is_ready_has_just_become_so() {
     let mut world = World::settled(3);
     world.prepared("2").spec(&json!({"minReadySeconds": 10}));
-    world.memory.ready_since.clear();
+    world.memory.pods.clear();
     assert_eq!(granted(&world), [""; 0]);
 }
 

@@ -10,6 +10,7 @@ use ensemble_planner::roster::MemberId;
 use ensemble_planner::snapshot::Nodes;
 use ensemble_planner::view::{
     BudgetView, ClaimView, EnsembleView, NodeView, PodView, RequestView, RevisionView, ServiceView,
+    View,
 };
 use ensemble_planner::{Plan, Snapshot, Time, Write, render, revision};
 use serde_json::{Map, Value, json};
@@ -327,9 +328,8 @@ impl World {
     /// It becomes Ready.
     pub fn ready(&mut self, ordinal: u32) -> &mut Self {
         let conditions = json!([{"type": "Ready", "status": "True"}]);
-        self.memory
-            .ready_since
-            .insert(format!("pod-{ordinal}"), Time(NOW));
+        let known = self.memory.pod_mut(&format!("pod-{ordinal}"));
+        known.ready_since = Some(Time(NOW));
         self.pod(ordinal, &json!({"status": {"conditions": conditions}}))
     }
 
@@ -356,8 +356,9 @@ impl World {
                                    "restartCount": 0, "state": {"running": {}}}],
         });
         self.pods.insert(format!("orders-{ordinal}"), pod);
-        self.memory.ready_since.insert(uid.clone(), Time(0));
-        self.memory.once_ready.insert(uid);
+        let known = self.memory.pod_mut(&uid);
+        known.ready_since = Some(Time(0));
+        known.once_ready = true;
         self
     }
 
@@ -372,9 +373,9 @@ impl World {
     fn not_ready(&mut self, ordinal: u32, since: i64) {
         self.pods.get_mut(&format!("orders-{ordinal}")).unwrap()["status"]["conditions"] =
             json!([{"type": "Ready", "status": "False"}]);
-        let uid = format!("pod-{ordinal}");
-        self.memory.ready_since.remove(&uid);
-        self.memory.unready_since.insert(uid, Time(since));
+        let known = self.memory.pod_mut(&format!("pod-{ordinal}"));
+        known.ready_since = None;
+        known.unready_since = Some(Time(since));
     }
 
     /// It runs and is not Ready, since that time.
@@ -425,10 +426,8 @@ impl World {
 
     /// It was told to end, that many seconds ago.
     pub fn leaving(&mut self, ordinal: u32, seconds: i64) -> &mut Self {
-        let uid = format!("pod-{ordinal}");
-        self.memory
-            .leaving_since
-            .insert(uid, Time(NOW - seconds * 1000));
+        let known = self.memory.pod_mut(&format!("pod-{ordinal}"));
+        known.leaving_since = Some(Time(NOW - seconds * 1000));
         let patch =
             json!({"metadata": {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}});
         self.pod(ordinal, &patch)
@@ -491,34 +490,27 @@ impl World {
         let nodes: Option<Nodes> = self.nodes.as_ref().map(|nodes| {
             nodes
                 .iter()
-                .map(|(name, node)| (name.clone(), NodeView::read(node)))
+                .map(|(name, node)| (name.clone(), NodeView::read(node).unwrap()))
                 .collect()
         });
         Snapshot {
             now: Time(self.now),
             epoch: self.epoch,
             pods: read(&self.pods)
-                .map(|(k, v)| (k, PodView::read(&v)))
+                .map(|(k, v)| (k, PodView::read(&v).unwrap()))
                 .collect(),
             claims: read(&self.claims)
-                .map(|(k, v)| (k, ClaimView::read(&v)))
+                .map(|(k, v)| (k, ClaimView::read(&v).unwrap()))
                 .collect(),
             nodes: nodes.map(Arc::new),
             revisions: read(&self.revisions)
-                .map(|(k, v)| (k, RevisionView::read(&v)))
+                .map(|(k, v)| (k, RevisionView::read(&v).unwrap()))
                 .collect(),
             services: read(&self.services)
-                .map(|(k, v)| {
-                    (
-                        k,
-                        ServiceView {
-                            meta: ensemble_planner::view::Meta::read(&v),
-                        },
-                    )
-                })
+                .map(|(k, v)| (k, ServiceView::read(&v).unwrap()))
                 .collect(),
             budgets: read(&self.budgets)
-                .map(|(k, v)| (k, BudgetView::read(&v)))
+                .map(|(k, v)| (k, BudgetView::read(&v).unwrap()))
                 .collect(),
             requests: read(&self.requests)
                 .map(|(k, v)| (k, RequestView::read(&v).unwrap()))

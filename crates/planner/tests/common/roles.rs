@@ -33,7 +33,7 @@ impl World {
             container: id.into(),
             since: Time(since),
         };
-        self.memory.runs.insert(format!("pod-{ordinal}"), run);
+        self.memory.pod_mut(&format!("pod-{ordinal}")).run = Some(run);
         self
     }
 
@@ -66,16 +66,15 @@ impl World {
 
     /// What a member says.
     pub fn says(&mut self, ordinal: u32, said: Sighting) -> &mut Self {
-        let uid = format!("pod-{ordinal}");
-        self.memory.sightings.insert(uid, said.into());
+        let known = self.memory.pod_mut(&format!("pod-{ordinal}"));
+        known.said = Some(said.into());
         self
     }
 
     /// What a member said is changed.
     pub fn but(&mut self, ordinal: u32, change: impl FnOnce(&mut Sighting)) -> &mut Self {
-        let uid = format!("pod-{ordinal}");
-        let said = self.memory.sightings.get_mut(&uid).unwrap();
-        change(Arc::make_mut(said));
+        let known = self.memory.pod_mut(&format!("pod-{ordinal}"));
+        change(Arc::make_mut(known.said.as_mut().unwrap()));
         self
     }
 

@@ -8,7 +8,7 @@ use ensemble_conductor::{
     ApiCall, ApiError, CallId, Conductor, EngineCall, Happening, Input, Kind, Nodes, Outcome,
     Output, Time, Verb, WATCHED,
 };
-use ensemble_planner::view::NodeView;
+use ensemble_planner::view::{NodeView, View};
 use ensemble_rehearsal::process::now;
 use ensemble_rehearsal::translate;
 use ensemble_rehearsal::world::{self, World};
@@ -156,7 +156,7 @@ impl Desk {
             self.list(kind);
         }
         let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-        let nodes: Nodes = [("n0".to_owned(), NodeView::read(&ready))].into();
+        let nodes: Nodes = [("n0".to_owned(), NodeView::read(&ready).unwrap())].into();
         self.tell(Input::Nodes(Some(Arc::new(nodes))));
     }
 
