@@ -87,8 +87,9 @@ pub struct Plan {
     /// Every how many calls a fault is tried; 1 is at every call. Kinds take turns, so that
     /// together they come to every call.
     pub stride: u32,
-    /// Which of the parts that a stride makes, from 0: together they are every kind at every call.
-    pub part: u32,
+    /// Who begins: as many plans as the stride is long, each with its own, try every kind at every
+    /// call once.
+    pub turn: u32,
     /// Stop at the first failure.
     pub stop_early: bool,
 }
@@ -100,7 +101,7 @@ impl Default for Plan {
             pairs: 0,
             seed: 1,
             stride: 1,
-            part: 0,
+            turn: 0,
             stop_early: false,
         }
     }
@@ -146,7 +147,7 @@ fn explore_one(
         let stride = plan.stride.max(1);
         let due = kinds
             .iter()
-            .filter(|(n, _)| call % stride == (*n as u32 + plan.part) % stride);
+            .filter(|(n, _)| call % stride == (*n as u32 + plan.turn) % stride);
         let singles = due.map(|(_, what)| {
             vec![Fault {
                 what: *what,

@@ -81,7 +81,7 @@ impl Part {
 pub fn sweep(scenarios: &[Scenario], part: Part) {
     let plan = Plan {
         stride: part.of,
-        part: part.number - 1,
+        turn: part.number - 1,
         ..Plan::default()
     };
     let began = Instant::now();
@@ -109,7 +109,7 @@ pub fn sweep(scenarios: &[Scenario], part: Part) {
 }
 
 /// Each scenario on its own: whoever is free takes the next.
-fn on_all_cores(scenarios: &[Scenario], plan: &Plan) -> Vec<Findings> {
+pub fn on_all_cores(scenarios: &[Scenario], plan: &Plan) -> Vec<Findings> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     let work = || {
