@@ -66,7 +66,7 @@ sins=(
 lint() {
     # RUSTUP_TOOLCHAIN: the probe lies outside of the checkout and its rust-toolchain.toml.
     (cd "$probe" && RUSTUP_TOOLCHAIN=${toolchain:-} CARGO_TARGET_DIR="$probe/target" \
-        "$cargo" clippy --quiet --offline -- -D warnings 2>"$probe/stderr")
+        "$cargo" clippy --quiet --offline --message-format short -- -D warnings 2>"$probe/stderr")
 }
 toolchain=${RUSTUP_TOOLCHAIN:-$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)}
 for crate in "${pure_crates[@]}"; do
@@ -77,10 +77,12 @@ for crate in "${pure_crates[@]}"; do
         cat "$probe/stderr" >&2
         exit 1
     fi
-    for sin in "${sins[@]}"; do
-        echo "$sin" >"$probe/src/lib.rs"
-        if lint || ! grep -q 'disallowed' "$probe/stderr"; then
-            echo "purity: crates/$crate/clippy.toml lets pass: $sin" >&2
+    # Each on its line, which must be named.
+    printf '%s\n' "${sins[@]}" >"$probe/src/lib.rs"
+    lint || true
+    for line in "${!sins[@]}"; do
+        if ! grep -q "^src/lib.rs:$((line + 1)):.*disallowed" "$probe/stderr"; then
+            echo "purity: crates/$crate/clippy.toml lets pass: ${sins[line]}" >&2
             failed=1
         fi
     done
