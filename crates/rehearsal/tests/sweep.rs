@@ -18,7 +18,7 @@ fn every_scenario_ends_well_on_a_calm_day() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant() {
-    common::sweep(&common::chosen(scenario::EQUALS), common::Part::chosen(4));
+    common::sweep(&common::chosen(scenario::EQUALS), common::Part::chosen(12));
 }
 
 #[test]
