@@ -31,24 +31,40 @@ build: ## build the `ensemble` binary, optimised, in target/release
 # In CI `make sweep` comes next, which tries all faults that this tries a part of.
 SWEPT := $(if $(CI),-- --skip no_single_fault)
 
-# Tests are chosen by their targets and not by their packages, here and in make/testbed.mk: of one package
-# cargo would build the dependencies anew, with the features that this package alone asks for.
+# Rules that tests can switch off are built into all tests, so that nothing is built once with and once
+# without them. Tests are chosen by their targets and not by their packages for the same reason, here and in
+# make/testbed.mk: of one package cargo would build the dependencies anew, with the features that this
+# package alone asks for.
+MUTANTS := --features ensemble-planner/mutants,ensemble-rehearsal/mutants
+
 .PHONY: test
 test: ## all tests that need Rust alone: no root, no cluster, no network
-	$(CARGO) test --workspace $(LOCKED) --no-fail-fast $(SWEPT)
-	$(CARGO) test --workspace $(LOCKED) --no-fail-fast \
-		--features ensemble-planner/mutants,ensemble-rehearsal/mutants --test mutants
+	$(CARGO) test --workspace $(LOCKED) $(MUTANTS) --no-fail-fast $(SWEPT)
 
-# `make test` has a part of it.
+# PART=3/8 plays the third of eight parts, with what `make test` has built. The better optimised build plays
+# twice as fast, but takes minutes to make, which pays for everything only.
+SWEEP_BUILD := $(if $(PART),--workspace $(MUTANTS),--profile sweep -p ensemble-rehearsal)
+
 .PHONY: sweep
-sweep: ## every kind of fault at every call of every scenario, optimised; no root, no network
-	ENSEMBLE_SWEEP=all $(CARGO) test --profile sweep $(LOCKED) --no-fail-fast -p ensemble-rehearsal \
+sweep: ## every kind of fault at every call of every scenario, or one PART of it; no root, no network
+	ENSEMBLE_SWEEP=$(or $(PART),all) $(CARGO) test $(SWEEP_BUILD) $(LOCKED) --no-fail-fast \
 		--test sweep --test roles -- --nocapture no_single_fault
 
 # FINGERPRINTS="--against FILE" compares with an earlier output; "--help" says what else there is.
 .PHONY: fingerprints
 fingerprints: ## what is done in every rehearsal under every fault, as numbers: equal before and after a refactoring
 	$(CARGO) run --quiet --profile sweep $(LOCKED) -p ensemble-rehearsal --example fingerprints -- $(FINGERPRINTS)
+
+# MINUTES says for how long, SEED where to begin.
+MINUTES ?= 5
+SEED ?= 1
+.PHONY: explore
+explore: ## bad days in every scenario for MINUTES, beginning with SEED; no root, no network
+	$(CARGO) run --quiet --profile sweep $(LOCKED) -p ensemble-cli -- explore --minutes $(MINUTES) --seed $(SEED)
+
+.PHONY: nightly
+nightly: ## everything, at every call and every version, whatever fails; takes hours and needs root
+	bash make/nightly.sh
 
 .PHONY: demo
 demo: ## see it work: the real conductor on a simulated cluster, with a node that dies; no root, no network

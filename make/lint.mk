@@ -14,7 +14,7 @@ fmt-check:
 # Tests that need a cluster are code as any other.
 .PHONY: clippy
 clippy:
-	$(CARGO) clippy --workspace --all-targets $(CLUSTER_TESTS) $(LOCKED) -- -D warnings
+	$(CARGO) clippy --workspace --all-targets $(MUTANTS) $(CLUSTER_TESTS) $(LOCKED) -- -D warnings
 
 .PHONY: purity
 purity: ## prove that planner and conductor see no clock, no chance and no outside world

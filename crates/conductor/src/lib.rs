@@ -8,6 +8,8 @@
 pub mod call;
 mod conductor;
 mod confirm;
+#[cfg(doctest)]
+mod consent;
 pub mod engine;
 mod events;
 mod fold;

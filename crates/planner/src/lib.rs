@@ -8,6 +8,8 @@ pub mod abilities;
 pub mod cast;
 pub mod change;
 pub mod claims;
+#[cfg(doctest)]
+mod consent;
 pub mod engine;
 pub mod evidence;
 pub mod kinds;

@@ -10,6 +10,12 @@ use ensemble_planner::mutants;
 use ensemble_rehearsal::fault::{Fault, What};
 use ensemble_rehearsal::scenario::{self, Scenario};
 use ensemble_rehearsal::{Violation, roles, run};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A rehearsal makes and drops small objects most of its time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A rule, and the bad day on which its absence shows.
 struct Mutant {
@@ -150,19 +156,38 @@ fn killed(mutant: &Mutant, scenario: &Scenario) -> Option<(Vec<Fault>, Violation
     None
 }
 
+/// Whether a bad day was found on which the rule is needed; it is told.
+fn is_killed(mutant: &Mutant) -> bool {
+    let scenario = scenario::find(mutant.scenario).unwrap();
+    let killed = killed(mutant, scenario);
+    if let Some((faults, violation)) = &killed {
+        println!(
+            "{}: {} with {faults:?} breaks {}: {}",
+            mutant.rule, scenario.name, violation.rule, violation.seen
+        );
+    }
+    killed.is_some()
+}
+
+/// A rule is switched off for one thread alone: whoever is free takes the next.
 #[test]
 fn each_rule_is_needed_on_some_bad_day() {
-    let mut survivors = Vec::new();
-    for mutant in MUTANTS {
-        let scenario = scenario::find(mutant.scenario).unwrap();
-        match killed(mutant, scenario) {
-            Some((faults, violation)) => println!(
-                "{}: {} with {faults:?} breaks {}: {}",
-                mutant.rule, scenario.name, violation.rule, violation.seen
-            ),
-            None => survivors.push(mutant.rule),
+    let next = AtomicUsize::new(0);
+    let survivors = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(mutant) = MUTANTS.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if !is_killed(mutant) {
+                survivors.lock().unwrap().push(mutant.rule);
+            }
         }
-    }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(work);
+        }
+    });
+    let survivors = survivors.into_inner().unwrap();
     assert!(survivors.is_empty(), "no bad day kills {survivors:?}");
 }
 

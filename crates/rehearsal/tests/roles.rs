@@ -33,7 +33,7 @@ fn a_primary_that_goes_first_moves_the_lead_twice_and_not_for_ever() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant_about_roles() {
-    common::sweep(&common::chosen(&roles::ALL), common::stride(20));
+    common::sweep(&common::chosen(&roles::ALL), common::Part::chosen(60));
 }
 
 /// What is compared of two runs.

@@ -2,6 +2,8 @@
 
 mod common;
 
+use ensemble_rehearsal::explore::Plan;
+use ensemble_rehearsal::fault::What;
 use ensemble_rehearsal::scenario;
 
 #[test]
@@ -16,5 +18,27 @@ fn every_scenario_ends_well_on_a_calm_day() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant() {
-    common::sweep(&common::chosen(scenario::EQUALS), common::stride(4));
+    common::sweep(&common::chosen(scenario::EQUALS), common::Part::chosen(12));
+}
+
+#[test]
+fn the_parts_of_a_sweep_together_are_all_of_it() {
+    let create = scenario::EQUALS.iter().filter(|s| s.name == "create");
+    let create: Vec<_> = create.copied().collect();
+    let bad_days = |stride, turn| {
+        let plan = Plan {
+            kinds: vec![What::Conflict, What::Stale],
+            stride,
+            turn,
+            ..Plan::default()
+        };
+        let calm = 1;
+        common::on_all_cores(&create, &plan)[0].schedules - calm
+    };
+    let all = bad_days(1, 0);
+    assert!(all > 20, "only {all}");
+    for parts in [2, 3, 5] {
+        let played: Vec<u64> = (0..parts).map(|turn| bad_days(parts, turn)).collect();
+        assert_eq!(played.iter().sum::<u64>(), all, "{played:?}");
+    }
 }

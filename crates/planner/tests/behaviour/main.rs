@@ -6,6 +6,7 @@ mod common;
 
 mod abilities;
 mod claims;
+mod consent;
 mod create;
 mod deletion;
 mod evicted;

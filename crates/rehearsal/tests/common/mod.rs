@@ -35,19 +35,54 @@ pub fn calm(scenarios: &[Scenario], describe: impl Fn(&Run) -> String) {
     }
 }
 
-/// At every how manieth call a fault is tried, kinds in turns: at each where `ENSEMBLE_SWEEP` is `all`.
-pub fn stride(otherwise: u32) -> u32 {
-    match std::env::var("ENSEMBLE_SWEEP").as_deref() {
-        Ok("all") => 1,
-        Ok(other) => panic!("ENSEMBLE_SWEEP is {other:?}; it may be \"all\", or not set"),
-        Err(_) => otherwise,
+/// What is played of all single faults: everything, or one of so many parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Which, from 1 on.
+    number: u32,
+    of: u32,
+}
+
+impl Part {
+    const ALL: Part = Part { number: 1, of: 1 };
+
+    /// The part that `ENSEMBLE_SWEEP` names, `3/8` or `all`; otherwise the first of so many.
+    pub fn chosen(otherwise: u32) -> Self {
+        match std::env::var("ENSEMBLE_SWEEP") {
+            Ok(text) => Self::read(&text).unwrap_or_else(|| {
+                panic!("ENSEMBLE_SWEEP is {text:?}; it may be \"all\", a part such as \"3/8\", or not set")
+            }),
+            Err(_) => Part {
+                number: 1,
+                of: otherwise,
+            },
+        }
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        if text == "all" {
+            return Some(Self::ALL);
+        }
+        let (number, of) = text.split_once('/')?;
+        let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+        (1..=of).contains(&number).then_some(Part { number, of })
+    }
+
+    /// What to type to play it again.
+    fn repeat(self) -> String {
+        match self {
+            Self::ALL => "make sweep".to_string(),
+            Part { number, of } => format!("make sweep PART={number}/{of}"),
+        }
     }
 }
 
-/// Plays every kind of fault at so many of the calls of each scenario, and fails if one ends badly.
-pub fn sweep(scenarios: &[Scenario], stride: u32) {
+/// Plays every kind of fault at the calls of each scenario that belong to the part, and fails if one
+/// ends badly.
+pub fn sweep(scenarios: &[Scenario], part: Part) {
     let plan = Plan {
-        stride,
+        stride: part.of,
+        turn: part.number - 1,
         ..Plan::default()
     };
     let began = Instant::now();
@@ -56,21 +91,26 @@ pub fn sweep(scenarios: &[Scenario], stride: u32) {
     let checks: u64 = found.iter().map(|f| f.checks).sum();
     let failures: Vec<&Failure> = found.iter().flat_map(|f| &f.failures).collect();
     for failure in &failures {
-        println!("{}: {} ({})", failure.rule, failure.seen, failure.replay());
+        println!(
+            "sweep: {}: {} ({})",
+            failure.rule,
+            failure.seen,
+            failure.replay()
+        );
     }
     println!(
         "{schedules} schedules, {checks} checks, {:?}",
         began.elapsed()
     );
-    assert!(
-        failures.is_empty(),
-        "{} of {schedules} schedules failed",
-        failures.len()
-    );
+    if !failures.is_empty() {
+        let failed = failures.len();
+        println!("sweep: all of this part again: {}", part.repeat());
+        panic!("{failed} of {schedules} schedules failed");
+    }
 }
 
 /// Each scenario on its own: whoever is free takes the next.
-fn on_all_cores(scenarios: &[Scenario], plan: &Plan) -> Vec<Findings> {
+pub fn on_all_cores(scenarios: &[Scenario], plan: &Plan) -> Vec<Findings> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
     let work = || {

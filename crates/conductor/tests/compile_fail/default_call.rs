@@ -1,5 +1,0 @@
-use ensemble_conductor::ApiCall;
-
-fn main() {
-    let _ = ApiCall::default();
-}
