@@ -1,6 +1,6 @@
 //! `engine.patroni.parameters`: applied in the order that the change demands, or undone.
 
-use crate::{replicas, until_settled, until_waits_for, why, with};
+use super::{replicas, until_settled, until_waits_for, why, with, with_lent};
 use anyhow::{Context, Result, ensure};
 use ensemble_e2e::postgres::{LIMIT, Postgres, Shape};
 use serde_json::json;
@@ -95,7 +95,7 @@ async fn everybody_shows(postgres: &Postgres<'_>, name: &str, value: &str) -> Re
 /// No schema can know how much memory there is.
 #[tokio::test]
 async fn a_value_that_postgresql_does_not_start_with_is_put_back_and_named() -> Result<()> {
-    with("nonsense", Shape::ensemble(0), async |_, postgres| {
+    with_lent(0, async |_, postgres| {
         postgres.start_writing().await?;
         let leader = postgres.leader().await?;
         let pods = postgres.marks().await?;
@@ -124,7 +124,7 @@ async fn a_value_that_postgresql_does_not_start_with_is_put_back_and_named() -> 
 /// Patroni drops nonsense and leaves PostgreSQL with its default, so it must never hear of it.
 #[tokio::test]
 async fn what_can_be_reloaded_restarts_nothing_and_nonsense_is_named_and_not_told() -> Result<()> {
-    with("reload", Shape::ensemble(0), async |cluster, postgres| {
+    with_lent(0, async |cluster, postgres| {
         let before = starts(postgres).await?;
         let set = async |parameters: serde_json::Value| {
             let engine = json!({"patroni": {"parameters": parameters}});
@@ -146,6 +146,9 @@ async fn what_can_be_reloaded_restarts_nothing_and_nonsense_is_named_and_not_tol
         set(json!({"work_mem": "6MB", "max_conections": null})).await?;
         until_settled(postgres).await?;
         everybody_shows(postgres, "work_mem", "6MB").await?;
+
+        set(json!({"work_mem": null})).await?;
+        until_settled(postgres).await?;
         ensure!(
             starts(postgres).await? == before,
             "PostgreSQL was restarted"

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# again.sh "make e2e E2E_TEST=" COMMAND...: runs tests, and says of each that failed how to run it alone.
+set -uo pipefail
+again=$1
+shift
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+"$@" 2>&1 | tee "$log"
+status=${PIPESTATUS[0]}
+sed -nE 's/^---- (.*) stdout ----$/\1/p' "$log" | sort -u | while IFS= read -r name; do
+    echo "failed: $name; alone again with: $again$name"
+done
+exit "$status"
