@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::sync::{LazyLock, Mutex, MutexGuard};
-use std::time::Instant;
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// What a test needs, in the order in which tests begin.
@@ -118,6 +118,11 @@ impl Board {
 
 static BOARD: LazyLock<Mutex<Board>> = LazyLock::new(|| Mutex::new(Board::new(shares())));
 static CHANGED: Notify = Notify::const_new();
+/// When the first test arrived.
+static OPENED: OnceLock<tokio::time::Instant> = OnceLock::new();
+
+/// Tests are started one after the other; by then all are here, and the order is ours.
+const ALL_ARRIVED: Duration = Duration::from_millis(500);
 
 fn shares() -> usize {
     let asked = std::env::var("ENSEMBLE_E2E_SHARES").ok();
@@ -186,6 +191,8 @@ pub fn who_borrow() -> usize {
 
 async fn begin(need: Need) {
     let waiting = Waiting(board().arrive(need));
+    let opened = *OPENED.get_or_init(tokio::time::Instant::now);
+    tokio::time::sleep_until(opened + ALL_ARRIVED).await;
     loop {
         let changed = CHANGED.notified();
         if board().begin(waiting.0) {

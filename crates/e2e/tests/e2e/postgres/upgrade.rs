@@ -45,6 +45,7 @@ async fn upgrade(name: &str, shape: Shape) -> Result<()> {
 }
 
 #[tokio::test]
+#[ignore = "in turn"]
 async fn an_upgrade_with_the_lead_at_0_changes_leader_once_and_loses_nothing() -> Result<()> {
     upgrade("async-0", Shape::ensemble(0)).await
 }
@@ -55,6 +56,7 @@ async fn an_upgrade_with_the_lead_at_1_changes_leader_once_and_loses_nothing() -
 }
 
 #[tokio::test]
+#[ignore = "in turn"]
 async fn an_upgrade_with_the_lead_at_2_changes_leader_once_and_loses_nothing() -> Result<()> {
     upgrade("async-2", Shape::ensemble(2)).await
 }
@@ -66,12 +68,14 @@ async fn a_synchronous_upgrade_with_the_lead_at_0_changes_leader_once_and_loses_
 }
 
 #[tokio::test]
+#[ignore = "in turn"]
 async fn a_synchronous_upgrade_with_the_lead_at_1_changes_leader_once_and_loses_nothing()
 -> Result<()> {
     upgrade("sync-1", Shape::ensemble(1).synchronous(true)).await
 }
 
 #[tokio::test]
+#[ignore = "in turn"]
 async fn a_synchronous_upgrade_with_the_lead_at_2_changes_leader_once_and_loses_nothing()
 -> Result<()> {
     upgrade("sync-2", Shape::ensemble(2).synchronous(true)).await
