@@ -49,7 +49,8 @@ API_TESTS = $(CLUSTER_TEST) --test api -- --test-threads=4
 ifdef API_TEST
 test-api: testbed
 	$(TESTBED) build --profile control-plane --version $(or $(ENSEMBLE_KUBERNETES),current)
-	$(API_TESTS) --exact $(API_TEST)
+	test=$$(bash make/chosen.sh '$(API_TEST)' '' $(API_TESTS)); \
+	$(API_TESTS) --exact $$test
 else
 test-api: testbed
 	$(TESTBED) build --profile control-plane --version current
@@ -81,16 +82,10 @@ fidelity: testbed ## compare simkube with a real API server over OPS random call
 # verdict is the target's. All tests are started at once: which of them run together is decided on their
 # stage, see docs/testbed.md.
 E2E_PART ?= $(PART)
-E2E = $(CLUSTER_TEST) --test e2e -- --include-ignored --test-threads=1000
+E2E = $(CLUSTER_TEST) --test e2e --
 E2E_TIMES ?= $(TARGET_DIR)/e2e-times.tsv
 e2e: image image-writer
-	tests='$(E2E_TEST)'; \
-	if [[ -z $$tests ]]; then \
-		every=$$($(CLUSTER_TEST) --test e2e -- --list --format terse | sort); \
-		marked=$$($(CLUSTER_TEST) --test e2e -- --list --format terse --ignored | sort); \
-		tests=$$(comm -23 <(echo "$$every") <(echo "$$marked") | bash make/part.sh; \
-			bash make/part.sh '$(E2E_PART)' <<<"$$marked"); \
-	fi; \
+	tests=$$(bash make/chosen.sh '$(E2E_TEST)' '$(E2E_PART)' $(E2E)); \
 	trap '$(TESTBED) down' EXIT; \
 	$(TESTBED) up; \
 	$(TESTBED) push $(IMAGE_ARCHIVE); \
@@ -99,7 +94,8 @@ e2e: image image-writer
 	export ENSEMBLE_E2E_TIMES=$(abspath $(E2E_TIMES)); \
 	export ENSEMBLE_BIN=$(abspath $(TARGET_DIR))/release/ensemble; \
 	status=0; \
-	bash make/again.sh 'make e2e E2E_TEST=' $(E2E) --exact $$tests || status=$$?; \
+	bash make/again.sh 'make e2e E2E_TEST=' \
+		$(E2E) --include-ignored --test-threads=1000 --exact $$tests || status=$$?; \
 	bash make/slowest.sh $(E2E_TIMES); \
 	exit $$status
 
