@@ -2,6 +2,7 @@
 
 pub mod ensemble;
 pub mod postgres;
+pub mod stage;
 pub mod traces;
 
 use anyhow::{Context, Result};

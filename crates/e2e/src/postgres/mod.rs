@@ -3,6 +3,7 @@
 
 pub mod bench;
 pub mod film;
+pub mod lent;
 pub mod patroni;
 pub mod sample;
 pub mod secured;

@@ -4,6 +4,8 @@ use super::{LIMIT, NAME, Postgres, member};
 use anyhow::{Context, Result, ensure};
 use ensemble_testbed::eventually;
 use ensemble_writer::tally::Tally;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
 use serde_json::json;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -67,6 +69,19 @@ impl Postgres<'_> {
         eventually("the writer writes by both ways", LIMIT, async || {
             let told = self.written(f64::MIN, f64::MAX).await?;
             Ok(told.iter().all(|t| t.acked > 50).then_some(()))
+        })
+        .await
+    }
+
+    /// Ends the writer, if there is one; what it wrote stays.
+    pub async fn stop_writing(&self) -> Result<()> {
+        let pods = self.namespace.api::<Pod>();
+        if pods.get_opt(POD).await?.is_none() {
+            return Ok(());
+        }
+        pods.delete(POD, &DeleteParams::default()).await?;
+        eventually("the writer has ended", LIMIT, async || {
+            Ok(pods.get_opt(POD).await?.is_none().then_some(()))
         })
         .await
     }

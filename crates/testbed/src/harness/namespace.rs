@@ -32,23 +32,12 @@ impl TestNamespace {
         test: impl AsyncFnOnce(&TestNamespace) -> Result<()>,
     ) -> Result<()> {
         let namespace = TestNamespace::create(cluster, name).await?;
-        let (client, name) = (namespace.client(), &namespace.name);
-        let outcome = unless_panicked(AssertUnwindSafe(test(&namespace)).catch_unwind().await);
-        if let Err(error) = &outcome {
-            eprintln!("{name} failed: {error:#}");
-            artifacts::save(&client, name, &format!("{error:#}\n")).await;
-        }
-        let namespaces: Api<Namespace> = Api::all(client);
-        // It goes in the background; the next test does not wait for it.
-        let deleted = namespaces.delete(name, &DeleteParams::default()).await;
-        outcome.and(
-            deleted
-                .map(|_| ())
-                .context("failed to delete the namespace"),
-        )
+        let outcome = namespace.watch(test).await;
+        outcome.and(namespace.delete().await)
     }
 
-    async fn create(cluster: &Cluster, test: &str) -> Result<TestNamespace> {
+    /// Makes a namespace whose name begins so.
+    pub async fn create(cluster: &Cluster, test: &str) -> Result<TestNamespace> {
         let client = cluster.client();
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let object = serde_json::from_value(json!({"metadata": {
@@ -65,6 +54,33 @@ impl TestNamespace {
         };
         namespace.wait_for_service_account().await?;
         Ok(namespace)
+    }
+
+    /// A namespace that another test has made.
+    pub fn existing(cluster: &Cluster, name: String) -> TestNamespace {
+        let client = cluster.client();
+        TestNamespace { name, client }
+    }
+
+    /// Runs a test in this namespace. If it fails, or panics, the evidence is saved.
+    pub async fn watch<T>(&self, test: impl AsyncFnOnce(&TestNamespace) -> Result<T>) -> Result<T> {
+        let name = &self.name;
+        let outcome = unless_panicked(AssertUnwindSafe(test(self)).catch_unwind().await);
+        if let Err(error) = &outcome {
+            eprintln!("{name} failed: {error:#}");
+            artifacts::save(&self.client, name, &format!("{error:#}\n")).await;
+        }
+        outcome
+    }
+
+    /// Deletes it. It goes in the background; the next test does not wait for it.
+    pub async fn delete(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let deleted = namespaces
+            .delete(&self.name, &DeleteParams::default())
+            .await;
+        deleted.context("failed to delete the namespace")?;
+        Ok(())
     }
 
     /// Pods are refused until the namespace has its default service account. That takes a moment,
@@ -136,7 +152,7 @@ impl TestNamespace {
 }
 
 /// A failed assertion is a failure like any other: the evidence is saved first.
-fn unless_panicked(outcome: Result<Result<()>, Box<dyn Any + Send>>) -> Result<()> {
+fn unless_panicked<T>(outcome: Result<Result<T>, Box<dyn Any + Send>>) -> Result<T> {
     outcome.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text

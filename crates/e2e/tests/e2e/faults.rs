@@ -1,9 +1,10 @@
 //! What the testbed can break, and what Kubernetes makes of it. These tests change nodes that all
-//! pods share, so they wait for each other.
+//! pods share, so each is alone.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use ensemble_e2e::stage::{Need, Turn, enter};
 use ensemble_e2e::{claim, pod_with_volume, web_pod};
 use ensemble_testbed::client::node_is_ready;
 use ensemble_testbed::full::faults::{Side, Target};
@@ -13,19 +14,17 @@ use ensemble_testbed::harness::{
 use ensemble_testbed::{Component, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod};
 use kube::api::{DeleteParams, ListParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-static ALONE: Mutex<()> = Mutex::const_new(());
-
-/// Waits until no other test breaks nodes and all of them are well.
-async fn alone(client: &Client) -> Result<MutexGuard<'static, ()>> {
-    let turn = ALONE.lock().await;
-    ensemble_testbed::client::nodes_ready(client, 3).await?;
-    Ok(turn)
+/// Waits until nobody else needs the nodes, and all of them are well.
+async fn alone() -> Result<(Turn, Cluster)> {
+    let turn = enter(Need::Nodes).await;
+    let cluster = Cluster::connect().await?;
+    ensemble_testbed::client::nodes_ready(&cluster.client(), 3).await?;
+    Ok((turn, cluster))
 }
 
 /// A set of one pod with a volume that can follow it.
@@ -54,11 +53,10 @@ fn node_of(pod: &Pod) -> String {
 
 #[tokio::test]
 async fn a_drained_node_gives_its_pods_to_others() -> Result<()> {
-    let cluster = Cluster::connect().await?;
+    let (_turn, cluster) = alone().await?;
     if cluster.testbed().is_none() {
         return Ok(());
     }
-    let _turn = alone(&cluster.client()).await?;
     TestNamespace::run(&cluster, "drain", async |namespace| {
         namespace.apply(claim("data", "shared")).await?;
         namespace.apply(set_of_one()).await?;
@@ -78,11 +76,10 @@ async fn a_drained_node_gives_its_pods_to_others() -> Result<()> {
 
 #[tokio::test]
 async fn pods_on_a_node_cut_off_from_the_control_plane_run_on_and_come_back() -> Result<()> {
-    let cluster = Cluster::connect().await?;
+    let (_turn, cluster) = alone().await?;
     let Some(testbed) = cluster.testbed() else {
         return Ok(());
     };
-    let _turn = alone(&cluster.client()).await?;
     TestNamespace::run(&cluster, "partition", async |namespace| {
         let mut lonely = web_pod("lonely", Some("node2"));
         lonely["spec"]["tolerations"] = json!([{"operator": "Exists"}]);
@@ -125,11 +122,10 @@ async fn pods_on_a_node_cut_off_from_the_control_plane_run_on_and_come_back() ->
 
 #[tokio::test]
 async fn a_node_cut_off_from_its_peers_is_unreachable_for_their_pods_only() -> Result<()> {
-    let cluster = Cluster::connect().await?;
+    let (_turn, cluster) = alone().await?;
     let Some(testbed) = cluster.testbed() else {
         return Ok(());
     };
-    let _turn = alone(&cluster.client()).await?;
     TestNamespace::run(&cluster, "peers", async |namespace| {
         namespace.apply(web_pod("island", Some("node3"))).await?;
         namespace.apply(web_pod("peer", Some("node1"))).await?;
@@ -159,11 +155,10 @@ async fn a_node_cut_off_from_its_peers_is_unreachable_for_their_pods_only() -> R
 #[tokio::test]
 async fn a_pod_of_a_node_that_died_for_good_moves_with_its_data_once_that_is_declared() -> Result<()>
 {
-    let cluster = Cluster::connect().await?;
+    let (_turn, cluster) = alone().await?;
     let Some(testbed) = cluster.testbed() else {
         return Ok(());
     };
-    let _turn = alone(&cluster.client()).await?;
     TestNamespace::run(&cluster, "dead-node", async |namespace| {
         namespace.apply(claim("data", "shared")).await?;
         namespace.apply(set_of_one()).await?;
@@ -205,12 +200,11 @@ async fn a_pod_of_a_node_that_died_for_good_moves_with_its_data_once_that_is_dec
 
 #[tokio::test]
 async fn a_node_whose_object_was_deleted_registers_again_when_it_is_restarted() -> Result<()> {
-    let cluster = Cluster::connect().await?;
+    let (_turn, cluster) = alone().await?;
     let Some(testbed) = cluster.testbed() else {
         return Ok(());
     };
     let client = cluster.client();
-    let _turn = alone(&client).await?;
     let nodes: Api<Node> = Api::all(client.clone());
     let before = nodes.get("node3").await?.uid();
     testbed.stop_node("node3")?;
@@ -225,11 +219,11 @@ async fn a_node_whose_object_was_deleted_registers_again_when_it_is_restarted() 
 
 #[tokio::test]
 async fn a_killed_process_restarts_its_container_only() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     let Some(testbed) = cluster.testbed() else {
         return Ok(());
     };
-    let _turn = alone(&cluster.client()).await?;
     TestNamespace::run(&cluster, "kill", async |namespace| {
         namespace.apply(web_pod("victim", None)).await?;
         let before = namespace.ready_pod("victim", LIMIT).await?;
@@ -259,11 +253,10 @@ async fn serves(maps: &Api<ConfigMap>) -> bool {
 
 #[tokio::test]
 async fn objects_and_pods_outlive_a_restart_of_the_api_server_and_of_etcd() -> Result<()> {
-    let cluster = Cluster::connect().await?;
+    let (_turn, cluster) = alone().await?;
     let Some(testbed) = cluster.testbed() else {
         return Ok(());
     };
-    let _turn = alone(&cluster.client()).await?;
     TestNamespace::run(&cluster, "restart", async |namespace| {
         namespace.apply(web_pod("steady", None)).await?;
         let before = namespace.ready_pod("steady", LIMIT).await?;
@@ -292,11 +285,10 @@ async fn objects_and_pods_outlive_a_restart_of_the_api_server_and_of_etcd() -> R
 
 #[tokio::test]
 async fn a_slow_link_makes_answers_late_until_it_is_quick_again() -> Result<()> {
-    let cluster = Cluster::connect().await?;
+    let (_turn, cluster) = alone().await?;
     let Some(testbed) = cluster.testbed() else {
         return Ok(());
     };
-    let _turn = alone(&cluster.client()).await?;
     TestNamespace::run(&cluster, "slow", async |namespace| {
         namespace.apply(web_pod("far", Some("node2"))).await?;
         namespace.apply(web_pod("peer", Some("node1"))).await?;

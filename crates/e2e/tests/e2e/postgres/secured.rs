@@ -1,6 +1,6 @@
 //! Patroni behind TLS and a password: the same upgrade, and a word where the password is wrong.
 
-use crate::{nobody_touches, until_settled, until_waits_for, why, with};
+use super::{nobody_touches, until_settled, until_waits_for, why, with_time};
 use anyhow::{Result, ensure};
 use ensemble_e2e::postgres::film::is_upgrade;
 use ensemble_e2e::postgres::secured::{PASSWORD, SECRET};
@@ -28,7 +28,7 @@ async fn a_secured_patroni_is_upgraded_alike_and_a_refused_password_is_named() -
         secured: true,
         ..Shape::ensemble(1)
     };
-    with("secured", shape, async |cluster, postgres| {
+    with_time("secured", shape, async |cluster, postgres| {
         let outcome = postgres.upgraded("2").await?;
         is_upgrade(&outcome.scenes, &outcome.old_leader)?;
         outcome.one_change_nothing_lost()?;

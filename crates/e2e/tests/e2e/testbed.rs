@@ -1,9 +1,10 @@
 //! What a cluster must be able to do before the controller is tested on it. No test here breaks
-//! anything, so they run side by side, on the testbed or on any cluster that has its images.
+//! anything, so they run beside others, on the testbed or on any cluster that has its images.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use ensemble_e2e::stage::{Need, enter};
 use ensemble_e2e::{TOOLBOX, apply_yaml, claim, pod_with_volume, web_pod};
 use ensemble_testbed::eventually;
 use ensemble_testbed::harness::{Cluster, TestNamespace, container_status};
@@ -16,6 +17,7 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 #[tokio::test]
 async fn pods_on_all_nodes_find_and_reach_each_other_by_name_and_service() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     TestNamespace::run(&cluster, "network", async |namespace| {
         let nodes: Api<Node> = Api::all(namespace.client());
@@ -87,6 +89,7 @@ async fn pods_on_all_nodes_find_and_reach_each_other_by_name_and_service() -> Re
 
 #[tokio::test]
 async fn a_shared_volume_grows_and_follows_its_pod_to_another_node() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     if cluster.testbed().is_none() {
         return Ok(());
@@ -143,6 +146,7 @@ async fn a_shared_volume_grows_and_follows_its_pod_to_another_node() -> Result<(
 
 #[tokio::test]
 async fn a_local_volume_binds_its_pod_to_a_node_and_a_fixed_one_cannot_grow() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     if cluster.testbed().is_none() {
         return Ok(());
@@ -181,6 +185,7 @@ async fn a_local_volume_binds_its_pod_to_a_node_and_a_fixed_one_cannot_grow() ->
 
 #[tokio::test]
 async fn an_image_changes_in_place_and_a_missing_tag_is_not_pulled() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     TestNamespace::run(&cluster, "image", async |namespace| {
         namespace.apply(web_pod("changing", None)).await?;
@@ -236,6 +241,7 @@ async fn set_image(namespace: &TestNamespace, pod: &str, image: &str) -> Result<
 
 #[tokio::test]
 async fn cpu_and_memory_of_a_running_pod_are_resized_without_a_restart() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     TestNamespace::run(&cluster, "resize", async |namespace| {
         namespace.apply(web_pod("resized", None)).await?;
@@ -276,6 +282,7 @@ async fn cpu_and_memory_of_a_running_pod_are_resized_without_a_restart() -> Resu
 
 #[tokio::test]
 async fn the_controllers_image_runs_without_root_on_a_read_only_file_system() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     TestNamespace::run(&cluster, "restricted", async |namespace| {
         namespace
@@ -324,9 +331,10 @@ async fn the_controllers_image_runs_without_root_on_a_read_only_file_system() ->
 
 #[tokio::test]
 async fn patroni_forms_a_cluster_of_three_with_one_leader_from_a_plain_set() -> Result<()> {
+    let _turn = enter(Need::Database).await;
     let cluster = Cluster::connect().await?;
     TestNamespace::run(&cluster, "patroni", async |namespace| {
-        apply_yaml(namespace, include_str!("../manifests/patroni.yaml")).await?;
+        apply_yaml(namespace, include_str!("../../manifests/patroni.yaml")).await?;
         for number in 0..3 {
             namespace
                 .ready_pod(&format!("postgres-{number}"), Duration::from_secs(180))

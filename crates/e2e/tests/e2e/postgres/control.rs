@@ -1,9 +1,10 @@
 //! The controller and the API server come and go; the results are the same.
 
-use crate::{alone, until_settled};
+use super::{alone, until_settled};
 use anyhow::{Context, Result, ensure};
 use ensemble_e2e::postgres::film::is_upgrade;
 use ensemble_e2e::postgres::{LIMIT, Postgres, Shape, image};
+use ensemble_e2e::stage::Need;
 use ensemble_testbed::full::Testbed;
 use ensemble_testbed::full::faults::Target;
 use ensemble_testbed::{Component, eventually};
@@ -73,50 +74,65 @@ async fn disturbed(
 
 #[tokio::test]
 async fn a_controller_that_is_killed_ten_times_upgrades_all_the_same() -> Result<()> {
-    alone("killed", Shape::ensemble(1), async |_, postgres| {
-        let client = postgres.namespace.client();
-        disturbed(postgres, async || {
-            for _ in 0..10 {
-                tokio::time::sleep(Duration::from_secs(1) + some(4000)).await;
-                kill_controllers(&client).await?;
-            }
-            Ok(())
-        })
-        .await
-    })
+    alone(
+        "killed",
+        Shape::ensemble(1),
+        Need::ControlPlane,
+        async |_, postgres| {
+            let client = postgres.namespace.client();
+            disturbed(postgres, async || {
+                for _ in 0..10 {
+                    tokio::time::sleep(Duration::from_secs(1) + some(4000)).await;
+                    kill_controllers(&client).await?;
+                }
+                Ok(())
+            })
+            .await
+        },
+    )
     .await
 }
 
 #[tokio::test]
 async fn two_controllers_upgrade_as_one_does() -> Result<()> {
-    alone("two", Shape::ensemble(2), async |_, postgres| {
-        let client = postgres.namespace.client();
-        scale_controllers(&client, 2).await?;
-        let done = disturbed(postgres, async || {
-            // The one that works goes away in the middle; the other takes over.
-            tokio::time::sleep(Duration::from_secs(2) + some(3000)).await;
-            kill_controllers(&client).await
-        })
-        .await;
-        scale_controllers(&client, 1).await?;
-        done
-    })
+    alone(
+        "two",
+        Shape::ensemble(2),
+        Need::ControlPlane,
+        async |_, postgres| {
+            let client = postgres.namespace.client();
+            scale_controllers(&client, 2).await?;
+            let done = disturbed(postgres, async || {
+                // The one that works goes away in the middle; the other takes over.
+                tokio::time::sleep(Duration::from_secs(2) + some(3000)).await;
+                kill_controllers(&client).await
+            })
+            .await;
+            scale_controllers(&client, 1).await?;
+            done
+        },
+    )
     .await
 }
 
 #[tokio::test]
 async fn a_restart_of_the_api_server_changes_nothing() -> Result<()> {
-    alone("api", Shape::ensemble(0), async |cluster, postgres| {
-        let Some(testbed) = cluster.testbed() else {
-            return Ok(());
-        };
-        disturbed(postgres, async || {
-            tokio::time::sleep(Duration::from_secs(2) + some(3000)).await;
-            testbed.stop(Component::ApiServer(0))?;
-            testbed.start(Component::ApiServer(0)).await
-        })
-        .await
-    })
+    alone(
+        "api",
+        Shape::ensemble(0),
+        Need::ControlPlane,
+        async |cluster, postgres| {
+            let Some(testbed) = cluster.testbed() else {
+                return Ok(());
+            };
+            disturbed(postgres, async || {
+                tokio::time::sleep(Duration::from_secs(2) + some(3000)).await;
+                testbed.stop(Component::ApiServer(0))?;
+                testbed.start(Component::ApiServer(0)).await
+            })
+            .await
+        },
+    )
     .await
 }
 
@@ -124,20 +140,25 @@ async fn a_restart_of_the_api_server_changes_nothing() -> Result<()> {
 async fn without_the_controller_patroni_fails_over_and_clients_follow_through_the_service()
 -> Result<()> {
     let shape = Shape::ensemble(0).synchronous(true);
-    alone("absent", shape, async |cluster, postgres| {
-        let Some(testbed) = cluster.testbed() else {
-            return Ok(());
-        };
-        let client = postgres.namespace.client();
-        postgres.start_writing().await?;
-        scale_controllers(&client, 0).await?;
-        let failed_over = primary_dies(testbed, postgres).await;
-        scale_controllers(&client, 1).await?;
-        failed_over?;
-        until_settled(postgres).await?;
-        eprintln!("absent: {:?}", postgres.nothing_lost().await?);
-        Ok(())
-    })
+    alone(
+        "absent",
+        shape,
+        Need::ControlPlane,
+        async |cluster, postgres| {
+            let Some(testbed) = cluster.testbed() else {
+                return Ok(());
+            };
+            let client = postgres.namespace.client();
+            postgres.start_writing().await?;
+            scale_controllers(&client, 0).await?;
+            let failed_over = primary_dies(testbed, postgres).await;
+            scale_controllers(&client, 1).await?;
+            failed_over?;
+            until_settled(postgres).await?;
+            eprintln!("absent: {:?}", postgres.nothing_lost().await?);
+            Ok(())
+        },
+    )
     .await
 }
 

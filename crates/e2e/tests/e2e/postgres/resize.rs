@@ -1,7 +1,7 @@
 //! CPU, memory, labels and annotations: changed on the running pods, and the lead stays unless the
 //! container has to restart.
 
-use crate::{until_settled, why, with};
+use super::{until_settled, why, with, with_left};
 use anyhow::{Context, Result, ensure};
 use ensemble_e2e::ensemble::{ensembles, status_until, waits_for};
 use ensemble_e2e::postgres::film::{Film, Scene};
@@ -51,7 +51,7 @@ async fn milli_cpu(postgres: &Postgres<'_>, member: &str) -> Result<u64> {
 
 #[tokio::test]
 async fn more_cpu_restarts_nobody_moves_no_lead_and_the_kernel_has_it() -> Result<()> {
-    with("cpu", Shape::ensemble(1), async |_, postgres| {
+    with_left(1, async |_, postgres| {
         let before = postgres.marks().await?;
         let outcome = resized(postgres, "limits", "cpu", "900m").await?;
         ensure!(postgres.marks().await? == before, "somebody was restarted");
@@ -110,7 +110,7 @@ async fn memory_for_which_the_container_restarts_hands_the_lead_over_once() -> R
 
 #[tokio::test]
 async fn another_label_restarts_nobody_and_what_no_node_has_touches_nobody() -> Result<()> {
-    with("labels", Shape::ensemble(2), async |cluster, postgres| {
+    with_left(2, async |cluster, postgres| {
         postgres.start_writing().await?;
         let before = postgres.marks().await?;
         let film = Film::begin(postgres.namespace).await?;

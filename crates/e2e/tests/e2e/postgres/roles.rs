@@ -1,6 +1,6 @@
 //! Roles that cannot be relied on: the primary is left alone, with a reason, until they can.
 
-use crate::{nobody_touches, replicas, until_settled, until_waits_for, why, with};
+use super::{nobody_touches, replicas, until_settled, until_waits_for, why, with, with_time};
 use anyhow::{Context, Result, ensure};
 use ensemble_e2e::postgres::{LIMIT, NAME, Postgres, Shape, image};
 use ensemble_testbed::eventually;
@@ -106,7 +106,7 @@ async fn a_primary_whose_replicas_lag_is_not_touched_until_one_has_caught_up() -
 
 #[tokio::test]
 async fn a_silent_role_api_holds_the_primary_back_and_is_named() -> Result<()> {
-    with("silent", behind_a_proxy(0), async |cluster, postgres| {
+    with_time("silent", behind_a_proxy(0), async |cluster, postgres| {
         postgres.start_writing().await?;
         let leader = postgres.leader().await?;
         for member in postgres.members().await?.into_keys() {
@@ -131,7 +131,7 @@ async fn a_silent_role_api_holds_the_primary_back_and_is_named() -> Result<()> {
 
 #[tokio::test]
 async fn two_members_that_claim_the_lead_are_both_left_alone() -> Result<()> {
-    with("contested", behind_a_proxy(0), async |cluster, postgres| {
+    with_time("contested", behind_a_proxy(0), async |cluster, postgres| {
         postgres.start_writing().await?;
         let leader = postgres.leader().await?;
         let [liar, _] = replicas(postgres).await?;
@@ -155,7 +155,7 @@ async fn two_members_that_claim_the_lead_are_both_left_alone() -> Result<()> {
 /// Everybody starts with a configuration that cannot work: nobody leads, nobody is Ready.
 #[tokio::test]
 async fn a_configuration_that_breaks_everybody_is_recovered_from_once_corrected() -> Result<()> {
-    with("recover", Shape::ensemble(0), async |_, postgres| {
+    with_time("recover", Shape::ensemble(0), async |_, postgres| {
         postgres
             .change_spec(json!({"engine": {"recoverAfterSeconds": 10}}))
             .await?;

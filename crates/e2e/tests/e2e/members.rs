@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use ensemble_e2e::ensemble::{
     condition, ensemble, ensembles, install, ready, set_image, status_until, waits_for, web,
 };
+use ensemble_e2e::stage::{Need, enter};
 use ensemble_e2e::{TOOLBOX, apply_yaml};
 use ensemble_testbed::eventually;
 use ensemble_testbed::full::faults::Target;
@@ -16,15 +17,11 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 const LIMIT: Duration = Duration::from_secs(150);
 
 /// Kubernetes itself forgets an eviction that came to nothing after twice that long.
 const BEFORE_KUBERNETES_FORGETS: Duration = Duration::from_secs(60);
-
-/// Tests that take nodes away wait for each other.
-static ALONE: Mutex<()> = Mutex::const_new(());
 
 async fn members(namespace: &TestNamespace) -> Result<BTreeMap<String, Pod>> {
     let params = ListParams::default().labels("ensemble.dev/group=members");
@@ -48,10 +45,11 @@ async fn web_is_up(namespace: &TestNamespace) -> Result<()> {
 
 #[tokio::test]
 async fn the_readme_sample_gives_three_ready_members() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     install(&cluster).await?;
     TestNamespace::run(&cluster, "sample", async |namespace| {
-        let sample = include_str!("../../../samples/orders.yaml");
+        let sample = include_str!("../../../../samples/orders.yaml");
         // The testbed has its own registry, and no other.
         let sample = sample.replace("image: redis:7.2", "image: registry.testbed/redis:1");
         apply_yaml(namespace, &sample).await?;
@@ -65,6 +63,7 @@ async fn the_readme_sample_gives_three_ready_members() -> Result<()> {
 
 #[tokio::test]
 async fn a_member_keeps_its_data_its_name_and_its_place_in_dns() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     install(&cluster).await?;
     TestNamespace::run(&cluster, "keeps", async |namespace| {
@@ -102,6 +101,7 @@ async fn a_member_keeps_its_data_its_name_and_its_place_in_dns() -> Result<()> {
 
 #[tokio::test]
 async fn a_new_image_reaches_everybody_one_by_one() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     install(&cluster).await?;
     TestNamespace::run(&cluster, "roll", async |namespace| {
@@ -154,6 +154,7 @@ fn is_ready(pod: &Pod) -> bool {
 
 #[tokio::test]
 async fn a_missing_image_is_explained_while_everybody_is_still_up() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     install(&cluster).await?;
     TestNamespace::run(&cluster, "missing", async |namespace| {
@@ -192,6 +193,7 @@ async fn a_missing_image_is_explained_while_everybody_is_still_up() -> Result<()
 
 #[tokio::test]
 async fn a_crash_loop_stops_within_the_budget_and_undo_gets_through() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     install(&cluster).await?;
     TestNamespace::run(&cluster, "crash", async |namespace| {
@@ -219,6 +221,7 @@ async fn a_crash_loop_stops_within_the_budget_and_undo_gets_through() -> Result<
 #[tokio::test]
 async fn a_container_that_dies_is_restarted_by_its_kubelet_and_nobody_else_is_touched() -> Result<()>
 {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     let Some(testbed) = cluster.testbed() else {
         return Ok(());
@@ -251,12 +254,12 @@ async fn a_container_that_dies_is_restarted_by_its_kubelet_and_nobody_else_is_to
 
 #[tokio::test]
 async fn a_drain_ends_and_its_member_comes_back_afterwards() -> Result<()> {
+    let _turn = enter(Need::Nodes).await;
     let cluster = Cluster::connect().await?;
     if cluster.testbed().is_none() {
         return Ok(());
     }
     install(&cluster).await?;
-    let _turn = ALONE.lock().await;
     TestNamespace::run(&cluster, "drain", async |namespace| {
         web_is_up(namespace).await?;
         let pod = members(namespace).await?.remove("web-1").context("web-1")?;
@@ -306,6 +309,7 @@ async fn evict_in_vain(namespace: &TestNamespace, pod: &str) -> Result<()> {
 
 #[tokio::test]
 async fn an_eviction_that_came_to_nothing_is_taken_back_and_the_next_roll_goes_on() -> Result<()> {
+    let _turn = enter(Need::FewPods).await;
     let cluster = Cluster::connect().await?;
     install(&cluster).await?;
     TestNamespace::run(&cluster, "in-vain", async |namespace| {

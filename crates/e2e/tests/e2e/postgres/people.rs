@@ -1,7 +1,7 @@
 //! What people ask for: a switchover, an upgrade that waits for their word, fewer members, roles by a
 //! label alone.
 
-use crate::{nobody_touches, replicas, until_settled, until_waits_for, with};
+use super::{nobody_touches, replicas, until_settled, until_waits_for, with, with_lent};
 use anyhow::{Result, ensure};
 use ensemble_e2e::ensemble::{ensemble, ready};
 use ensemble_e2e::postgres::film::{Film, Scene};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 #[tokio::test]
 async fn the_lead_is_handed_to_whom_a_person_names() -> Result<()> {
-    with("switch", Shape::ensemble(0), async |cluster, postgres| {
+    with_lent(0, async |cluster, postgres| {
         postgres.start_writing().await?;
         let before = postgres.lock().await?;
         let [_, to] = replicas(postgres).await?;

@@ -12,14 +12,12 @@ mod upgrade;
 
 use anyhow::{Context, Result};
 use ensemble_e2e::ensemble::{Said, ensemble, install, ready, status_until, waits_for};
-use ensemble_e2e::postgres::{LIMIT, NAME, Postgres, Shape};
+use ensemble_e2e::postgres::lent::on_lent;
+use ensemble_e2e::postgres::{LIMIT, NAME, Postgres, Shape, member};
+use ensemble_e2e::stage::{Need, enter};
 use ensemble_testbed::harness::{Cluster, TestNamespace};
 use serde_json::Value;
 use std::time::{Duration, Instant};
-use tokio::sync::RwLock;
-
-/// Tests that take nodes, the API server or the controller away are alone; the others share.
-static STAGE: RwLock<()> = RwLock::const_new(());
 
 /// Runs a test on the sample, beside others.
 async fn with(
@@ -27,30 +25,62 @@ async fn with(
     shape: Shape,
     test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
 ) -> Result<()> {
-    let _shared = STAGE.read().await;
-    on_stage(name, shape, test).await
+    on_stage(name, shape, Need::Database, None, test).await
 }
 
-/// Runs a test on the sample that breaks what others need.
-async fn alone(
+/// The same, for a test that takes longer than most.
+async fn with_time(
     name: &str,
     shape: Shape,
     test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
 ) -> Result<()> {
-    let _alone = STAGE.write().await;
-    on_stage(name, shape, test).await
+    on_stage(name, shape, Need::LongDatabase, None, test).await
+}
+
+/// Runs a test that leaves the sample as it found it, on one that other tests have before and after.
+async fn with_lent(
+    leader: u32,
+    test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
+) -> Result<()> {
+    on_lent(Need::LentDatabase, leader, test).await
+}
+
+/// Runs a test that changes the sample for good, on one that other tests had before.
+async fn with_left(
+    leader: u32,
+    test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
+) -> Result<()> {
+    on_lent(Need::LeftDatabase, leader, test).await
+}
+
+/// Runs a test on the sample that breaks what others need. The sample is brought up before.
+async fn alone(
+    name: &str,
+    shape: Shape,
+    need: Need,
+    test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
+) -> Result<()> {
+    on_stage(name, shape, Need::DatabaseAhead, Some(need), test).await
 }
 
 async fn on_stage(
     name: &str,
     shape: Shape,
+    first: Need,
+    then: Option<Need>,
     test: impl AsyncFnOnce(&Cluster, &Postgres<'_>) -> Result<()>,
 ) -> Result<()> {
+    let mut turn = enter(first).await;
     let cluster = Cluster::connect().await?;
     install(&cluster).await?;
     TestNamespace::run(&cluster, name, async |namespace| {
         let postgres = Postgres::up(namespace, shape).await?;
         ready(namespace, NAME, LIMIT).await?;
+        turn.note("up");
+        if let Some(need) = then {
+            turn.change(need).await;
+            postgres.lead_at(&member(shape.leader)).await?;
+        }
         test(&cluster, &postgres).await
     })
     .await

@@ -1,8 +1,9 @@
 //! Nodes that go: the lead leaves first.
 
-use crate::{alone, until_settled};
+use super::{alone, until_settled};
 use anyhow::{Context, Result, ensure};
 use ensemble_e2e::postgres::{LIMIT, Shape};
+use ensemble_e2e::stage::Need;
 use ensemble_testbed::eventually;
 use ensemble_testbed::harness::set_schedulable;
 use k8s_openapi::api::core::v1::Pod;
@@ -11,31 +12,36 @@ use kube::{Api, Client, ResourceExt};
 
 #[tokio::test]
 async fn a_drain_of_the_primarys_node_moves_the_lead_first_and_ends() -> Result<()> {
-    alone("drain", Shape::ensemble(1), async |cluster, postgres| {
-        if cluster.testbed().is_none() {
-            return Ok(());
-        }
-        postgres.start_writing().await?;
-        let leader = postgres.leader().await?;
-        let lock = postgres.lock().await?;
-        let pod = postgres.pod(&leader).await?;
-        let node = pod.spec.and_then(|s| s.node_name).context("on no node")?;
-        let client = postgres.namespace.client();
-        let drained = drain(&client, &node, &leader).await;
-        set_schedulable(&client, &node, true).await?;
-        drained?;
-        until_settled(postgres).await?;
-        let after = postgres.lock().await?;
-        ensure!(
-            after.holder.as_ref() != Some(&leader),
-            "{leader} still leads"
-        );
-        let changes = after.transitions - lock.transitions;
-        ensure!(changes == 1, "the lead changed {changes} times");
-        let told = postgres.nothing_lost().await?;
-        eprintln!("drain: {told:?}");
-        Ok(())
-    })
+    alone(
+        "drain",
+        Shape::ensemble(1),
+        Need::DrainedNode,
+        async |cluster, postgres| {
+            if cluster.testbed().is_none() {
+                return Ok(());
+            }
+            postgres.start_writing().await?;
+            let leader = postgres.leader().await?;
+            let lock = postgres.lock().await?;
+            let pod = postgres.pod(&leader).await?;
+            let node = pod.spec.and_then(|s| s.node_name).context("on no node")?;
+            let client = postgres.namespace.client();
+            let drained = drain(&client, &node, &leader).await;
+            set_schedulable(&client, &node, true).await?;
+            drained?;
+            until_settled(postgres).await?;
+            let after = postgres.lock().await?;
+            ensure!(
+                after.holder.as_ref() != Some(&leader),
+                "{leader} still leads"
+            );
+            let changes = after.transitions - lock.transitions;
+            ensure!(changes == 1, "the lead changed {changes} times");
+            let told = postgres.nothing_lost().await?;
+            eprintln!("drain: {told:?}");
+            Ok(())
+        },
+    )
     .await
 }
 
