@@ -248,16 +248,13 @@ fn to_a_pod(world: &mut World, event: &Event) {
 
 /// Who said last that it leads.
 fn leader(world: &World) -> Option<u32> {
-    let said = |o: &u32| world.memory.sightings.get(&format!("pod-{o}"));
+    let said = |o: &u32| world.memory.pod(&format!("pod-{o}")).said.as_ref();
     (0..5).find(|o| said(o).is_some_and(|s| s.role == Role::Leader))
 }
 
 fn to_a_role(world: &mut World, event: &Event, ordinal: u32) {
     use Event::*;
-    let heard = world
-        .memory
-        .sightings
-        .contains_key(&format!("pod-{ordinal}"));
+    let heard = world.memory.pod(&format!("pod-{ordinal}")).said.is_some();
     if !heard || !has(world, ordinal) {
         return;
     }

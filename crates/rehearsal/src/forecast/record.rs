@@ -7,7 +7,7 @@ use crate::world::World;
 use ensemble_api::report::Action;
 use ensemble_api::{Blocker, EnsembleStatus, Report, State, Step, StepState};
 use ensemble_planner::roster::Roster;
-use ensemble_planner::view::EnsembleView;
+use ensemble_planner::view::{EnsembleView, View};
 use serde::Serialize;
 use serde_json::Value;
 use simkube::{Change, Resource};

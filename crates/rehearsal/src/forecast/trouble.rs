@@ -4,7 +4,7 @@ use super::record::Recorder;
 use crate::process::Process;
 use crate::world::World;
 use ensemble_planner::roster::Roster;
-use ensemble_planner::view::EnsembleView;
+use ensemble_planner::view::{EnsembleView, View};
 use serde_json::{Value, json};
 use simkube::config::Behaviour;
 use simkube::{Request, Resource};
