@@ -1,13 +1,14 @@
 //! Turns: who is disrupted next, of all that is wished for. Safety says whether it may be; here it is
 //! said who waits for whom, and that the primary hands its lead over first.
 
-use crate::memory::Failure;
+use crate::memory::{Failure, Kind};
 use crate::method;
 use crate::plan::{Draft, blocker};
 use crate::resize;
 use crate::roster::MemberId;
 use crate::safety::Sake;
 use crate::wish::{self, Act, Round, Wish};
+use ensemble_api::report::Action;
 use ensemble_api::spec::PrimaryTurn;
 use ensemble_api::{Reason, StepState};
 
@@ -136,12 +137,7 @@ fn primary(draft: &mut Draft<'_>, wish: &Wish, replicas: usize) -> bool {
         let message = format!("all replicas are updated; {member} leads and waits for approval");
         let mut blocker = blocker(snap, Reason::AwaitingApproval, message);
         blocker.next_command = format!("ensemble approve {}", snap.name());
-        draft.block(
-            ensemble_api::report::Action::Switch,
-            Some(member),
-            &cause,
-            blocker,
-        );
+        draft.block(Action::Switch, Some(member), &cause, blocker);
         return false;
     }
     let first = before.is_none();
@@ -189,10 +185,7 @@ fn restart(draft: &mut Draft<'_>, wishes: &[&Wish]) {
 fn grant(draft: &mut Draft<'_>, wish: &Wish, cause: &str) -> bool {
     let snap = draft.snap;
     let (action, member) = (wish.act.action(), snap.name_of(wish.who));
-    let failure = snap
-        .memory
-        .failures
-        .get(&(crate::memory::Kind::Pod, member.clone()));
+    let failure = snap.memory.failures.get(&(Kind::Pod, member.clone()));
     if let Some(failure) = failure.filter(|f| f.retry_at > snap.now) {
         draft.wake.at(failure.retry_at);
         draft.failed(action, member, cause, failure);
