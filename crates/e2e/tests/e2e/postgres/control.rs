@@ -125,6 +125,10 @@ async fn a_restart_of_the_api_server_changes_nothing() -> Result<()> {
             let Some(testbed) = cluster.testbed() else {
                 return Ok(());
             };
+            // A primary that cannot reach its store for longer steps down; a slow machine's API server may
+            // need more than the ten seconds of the sample to come back.
+            let patient = json!({"ttl": 90, "retry_timeout": 40});
+            postgres.configure(&patient).await?;
             disturbed(postgres, async || {
                 tokio::time::sleep(Duration::from_secs(2) + some(3000)).await;
                 testbed.stop(Component::ApiServer(0))?;
