@@ -53,7 +53,7 @@ impl Need {
 const LENT: usize = 2;
 
 /// For each core: databases mostly wait, for a lease, a probe or a checkpoint.
-const SHARES_PER_CORE: usize = 5;
+const SHARES_PER_CORE: usize = 4;
 
 /// One who waits: by need, then in the order of arrival.
 type Ticket = (Need, u64);

@@ -2,7 +2,8 @@
 
 use super::{replicas, until_settled, until_waits_for, why, with, with_lent};
 use anyhow::{Context, Result, ensure};
-use ensemble_e2e::postgres::{LIMIT, Postgres, Shape};
+use ensemble_e2e::ensemble::status_until;
+use ensemble_e2e::postgres::{LIMIT, NAME, Postgres, Shape};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -107,6 +108,15 @@ async fn a_value_that_postgresql_does_not_start_with_is_put_back_and_named() -> 
         let status = until_waits_for(postgres, &["ParameterRefused"]).await?;
         let told = status["plan"]["steps"].to_string();
         ensure!(told.contains("huge_pages"), "{told}");
+        // Patroni asks everybody to restart for what is taken back, too, the primary last.
+        status_until(
+            postgres.namespace,
+            NAME,
+            "it is put back",
+            LIMIT * 3,
+            |status| status["parameters"]["state"] == "Refused",
+        )
+        .await?;
         postgres.until_all_stream(LIMIT).await?;
         everybody_shows(postgres, "huge_pages", "try").await?;
         ensure!(postgres.leader().await? == leader, "the lead moved");
