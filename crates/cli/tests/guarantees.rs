@@ -1,73 +1,96 @@
-//! The page of guarantees against the code: every rule has a promise, and all that it names exists.
+//! The page of guarantees against the code: every rule stands on it, and all that it names exists.
 #![allow(clippy::unwrap_used)]
 
-use ensemble_cli::docs::guarantees::ALL;
-use std::collections::BTreeSet;
+use ensemble_api::Rule;
+use ensemble_cli::docs::guarantees::{ALL, markdown};
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn sources(folder: &Path, into: &mut Vec<String>) {
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+fn sources(folder: &Path, into: &mut Vec<Source>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, into);
         } else if path.extension().is_some_and(|e| e == "rs") {
-            into.push(std::fs::read_to_string(&path).unwrap());
+            let text = std::fs::read_to_string(&path).unwrap();
+            into.push(Source { path, text });
         }
     }
 }
 
-/// The first words in quotes after each of these.
-fn quoted_after(texts: &[String], call: &str) -> BTreeSet<String> {
-    let rests = texts.iter().flat_map(|t| t.split(call).skip(1));
-    rests
-        .filter_map(|rest| rest.trim_start().strip_prefix('"'))
-        .filter_map(|rest| rest.split('"').next())
-        .map(str::to_owned)
-        .collect()
+fn all_sources() -> Vec<Source> {
+    let mut all = Vec::new();
+    sources(&root().join("crates"), &mut all);
+    all
+}
+
+/// Those that are no tests, but for the list itself.
+fn sources_with_rules() -> Vec<Source> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        sources(&entry.unwrap().path().join("src"), &mut all);
+    }
+    all.retain(|s| !s.path.ends_with("api/src/rule.rs"));
+    all
 }
 
 #[test]
-fn every_rule_of_safety_has_a_promise_with_tests_and_mutants() {
-    let mut safety = Vec::new();
-    sources(&root().join("crates/planner/src/safety"), &mut safety);
-    let rules = quoted_after(&safety, "refuse(");
-    assert!(rules.len() > 10, "{rules:?}");
-    let promised: BTreeSet<String> = ALL.iter().map(|g| g.predicate.to_owned()).collect();
-    let missing: Vec<_> = rules.difference(&promised).collect();
-    assert!(missing.is_empty(), "no promise for {missing:?}");
+fn every_promise_is_on_the_page_once_with_tests_and_every_guard_beside_its_promise() {
+    let page = markdown();
+    for rule in Rule::ALL {
+        let promised = ALL.iter().filter(|g| g.rule == *rule);
+        let is_promise = rule.page().guards.is_none();
+        assert_eq!(promised.count(), usize::from(is_promise), "{rule}");
+        assert!(page.contains(rule.page().demands), "{rule}");
+    }
     for one in ALL {
-        assert!(
-            !one.tests.is_empty() && !one.mutants.is_empty(),
-            "{}",
-            one.predicate
-        );
+        assert!(!one.tests.is_empty(), "{}", one.rule);
     }
 }
 
 #[test]
 fn all_that_a_promise_names_exists() {
-    let mut all = Vec::new();
-    sources(&root().join("crates"), &mut all);
-    let mutants = quoted_after(&all, "is_off(");
-    let mut on = quoted_after(&all, "if on(");
-    on.extend(mutants);
+    let all = all_sources();
     for one in ALL {
         let file = std::fs::read_to_string(root().join(one.file)).unwrap();
-        assert!(
-            file.contains(&format!("\"{}\"", one.predicate)),
-            "{}",
-            one.predicate
-        );
+        assert!(file.contains(&format!("Rule::{:?}", one.rule)), "{one:?}");
         for test in one.tests {
             let written = format!("fn {test}(");
-            assert!(all.iter().any(|t| t.contains(&written)), "no test {test}");
+            let exists = all.iter().any(|s| s.text.contains(&written));
+            assert!(exists, "no test {test}");
         }
-        for mutant in one.mutants {
-            assert!(on.contains(*mutant), "no mutant {mutant}");
+    }
+}
+
+#[test]
+fn every_rule_can_be_switched_off() {
+    let all = sources_with_rules();
+    for rule in Rule::ALL {
+        let written = [
+            format!("off(Rule::{rule:?})"),
+            format!("on(Rule::{rule:?})"),
+        ];
+        let asked = |s: &Source| written.iter().any(|w| s.text.contains(w));
+        assert!(all.iter().any(asked), "nobody asks whether {rule} is off");
+    }
+}
+
+/// A name in quotes would be a second list, which nobody compares with the first.
+#[test]
+fn no_rule_is_called_by_its_name_in_quotes() {
+    for source in sources_with_rules() {
+        for rule in Rule::ALL {
+            let quoted = source.text.contains(&format!("\"{rule}\""));
+            let path = source.path.display();
+            assert!(!quoted, "{path}: write Rule::{rule:?}, not \"{rule}\"");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A call can only be made inside this crate, from a harmless write, a warrant or a letting. The
 //! driver sends it as it is; it adds nothing and retries nothing.
 
+use ensemble_api::Rule;
 use ensemble_api::labels;
 use ensemble_planner::memory::Kind;
 use ensemble_planner::method::{self, InPlace};
@@ -190,7 +191,7 @@ impl ApiCall {
 
 fn delete_options(pin: &Pinned) -> Value {
     let mut preconditions = json!({"resourceVersion": pin.resource_version});
-    if !ensemble_planner::mutants::is_off("delete-by-uid") {
+    if !ensemble_planner::mutants::is_off(Rule::DeleteByUid) {
         preconditions["uid"] = pin.uid.clone().into();
     }
     json!({

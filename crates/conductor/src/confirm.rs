@@ -5,8 +5,8 @@ use crate::call::{ApiCall, Verb};
 use crate::conductor::{Conductor, Purpose};
 use crate::engine::to_be_asked;
 use crate::{Kind, Output, Time};
-use ensemble_api::Reason;
 use ensemble_api::status::{Intent, SwitchPhase, Switchover};
+use ensemble_api::{Reason, Rule};
 use ensemble_planner::memory::SwitchNews;
 use ensemble_planner::safety::How;
 use ensemble_planner::view::{PodView, View};
@@ -56,7 +56,7 @@ impl Conductor {
     fn switch_to_confirm(&self) -> Option<Switchover> {
         let snap = &self.world.snap;
         let stored = snap.ensemble.status.switchover.as_ref()?;
-        let ours = stored.epoch == snap.epoch || mutants::is_off("switch-by-its-author");
+        let ours = stored.epoch == snap.epoch || mutants::is_off(Rule::SwitchByItsAuthor);
         let open = stored.phase == SwitchPhase::Proposed && ours;
         let new = !snap.memory.switches.contains_key(&stored.id);
         (open && new).then(|| stored.clone())
@@ -146,7 +146,7 @@ impl Conductor {
                 }
                 Err(refusal) => SwitchNews::Refused(told(&refusal)),
             };
-            if mutants::is_off("switch-stored-first") {
+            if mutants::is_off(Rule::SwitchStoredFirst) {
                 self.ask_for_switch(now, &id, out);
             }
             self.memory().switches.insert(id, news);
@@ -164,7 +164,7 @@ impl Conductor {
             .filter_map(|pod| PodView::read(pod).ok())
             .map(|pod| (pod.meta.pin.name.clone(), pod))
             .collect();
-        let lend = !mutants::is_off("live-confirmation");
+        let lend = !mutants::is_off(Rule::LiveConfirmation);
         if lend {
             std::mem::swap(&mut snap.pods, &mut pods);
         }

@@ -5,6 +5,7 @@
 //! version. Bounded: after ten seconds the kind is listed again, and the report says so.
 
 use crate::Kind;
+use ensemble_api::Rule;
 use ensemble_planner::Time;
 use ensemble_planner::view::Meta;
 use serde_json::Value;
@@ -105,7 +106,7 @@ impl Gate {
 
     /// Kinds whose view is behind.
     pub fn behind(&self) -> Vec<Kind> {
-        if ensemble_planner::mutants::is_off("read-your-writes") {
+        if ensemble_planner::mutants::is_off(Rule::ReadYourWrites) {
             return Vec::new();
         }
         self.lanes

@@ -4,6 +4,7 @@ use crate::cast::Cast;
 use crate::ledger::Ledgers;
 use crate::roster::MemberId;
 use crate::view::ClaimView;
+use ensemble_api::Rule;
 use ensemble_api::labels;
 use std::collections::BTreeMap;
 
@@ -77,7 +78,7 @@ pub fn group(snap: &Cast<'_>, ledger: &Ledgers, who: MemberId) -> ClaimGroup {
             return ClaimGroup::Lost { claim: name };
         }
     }
-    let born = ledger.is_born(who) && !crate::mutants::is_off("born-keeps-its-claims");
+    let born = ledger.is_born(who) && !crate::mutants::is_off(Rule::BornKeepsItsClaims);
     match (missing.is_empty(), born) {
         (true, _) => ClaimGroup::Complete,
         (false, false) => ClaimGroup::Creating { missing },
@@ -99,7 +100,7 @@ pub fn mark(claim: &ClaimView) -> &str {
 /// The mark of the claim that a born member had in this one's place, unless somebody accepted this
 /// one. It would most likely be empty: only a restore fills a volume before a member starts on it.
 fn replaced(ledger: &Ledgers, who: MemberId, name: &str, found: &ClaimView) -> Option<String> {
-    if !ledger.is_born(who) || crate::mutants::is_off("born-knows-its-claims") {
+    if !ledger.is_born(who) || crate::mutants::is_off(Rule::BornKnowsItsClaims) {
         return None;
     }
     let was = ledger.marks(who)?.get(name)?;
@@ -122,7 +123,7 @@ pub fn marks(snap: &Cast<'_>, who: MemberId) -> BTreeMap<String, String> {
 /// Whether members were used before and none of their claims is left. Then nothing is created at
 /// all: empty volumes would hide a loss of everything.
 pub fn data_missing(snap: &Cast<'_>, ledger: &Ledgers) -> bool {
-    if snap.ensemble.spec.claims.is_empty() || crate::mutants::is_off("data-missing-halts") {
+    if snap.ensemble.spec.claims.is_empty() || crate::mutants::is_off(Rule::DataPresent) {
         return false;
     }
     let remembered = snap.ensemble.meta.annotations.contains_key(labels::BORN);

@@ -9,6 +9,7 @@ use crate::roster::{MemberId, Roster};
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::PodView;
+use ensemble_api::Rule;
 use ensemble_api::status::ParameterState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -266,7 +267,7 @@ impl Roles {
     /// Whether a member is as good as the leader would need it to be: the leader itself, or a
     /// replica that the leader sees streaming, at its term, within the limit. Else why not.
     pub fn in_sync(&self, roster: &Roster, who: MemberId) -> Result<(), String> {
-        if !self.matter() || crate::mutants::is_off("ready-is-not-in-sync") {
+        if !self.matter() || crate::mutants::is_off(Rule::ReadyIsNotInSync) {
             return Ok(());
         }
         let Lead::One { who: leader, term } = self.lead else {
@@ -292,7 +293,7 @@ impl Roles {
             let leader = roster.name(leader);
             return Err(format!("{leader} does not see it streaming"));
         }
-        if own.term != term && !crate::mutants::is_off("sync-at-its-term") {
+        if own.term != term && !crate::mutants::is_off(Rule::SyncAtItsTerm) {
             return Err(format!("it is at term {} of {term}", own.term));
         }
         match own.lag {
@@ -316,7 +317,7 @@ impl Roles {
         let named = self
             .leader_says()
             .is_some_and(|l| l.sync_standbys.contains(&name));
-        if self.synchronous() && !named && !crate::mutants::is_off("sync-standby-named") {
+        if self.synchronous() && !named && !crate::mutants::is_off(Rule::SyncStandbyNamed) {
             return Err("it is not the synchronous standby".into());
         }
         Ok(())
@@ -336,10 +337,10 @@ fn heard(cast: &Cast<'_>, pod: &PodView) -> Arc<Sighting> {
         return Sighting::unknown(Time(0), WhyUnknown::NotAsked).into();
     };
     let before_this_run = known.run.as_ref().is_some_and(|run| said.asked < run.since);
-    if before_this_run && !crate::mutants::is_off("sighting-of-this-run") {
+    if before_this_run && !crate::mutants::is_off(Rule::SightingOfThisRun) {
         return Sighting::unknown(said.asked, WhyUnknown::NotAsked).into();
     }
-    if said.asked.plus_ms(FRESH_MS) < cast.now && !crate::mutants::is_off("sighting-fresh") {
+    if said.asked.plus_ms(FRESH_MS) < cast.now && !crate::mutants::is_off(Rule::SightingFresh) {
         return Sighting::unknown(said.asked, WhyUnknown::Stale).into();
     }
     said.clone()
@@ -411,11 +412,11 @@ fn judge(
             let borne_out = labelled.contains(one)
                 || sightings.len() == 1
                 || sightings.iter().any(named)
-                || crate::mutants::is_off("leader-borne-out");
+                || crate::mutants::is_off(Rule::LeaderBorneOut);
             if !borne_out {
                 return Lead::Unknown(sightings.keys().copied().collect());
             }
-            if doubtful.is_empty() || crate::mutants::is_off("leader-backed") {
+            if doubtful.is_empty() || crate::mutants::is_off(Rule::LeaderBacked) {
                 return Lead::One {
                     who: *one,
                     term: sightings[one].term,
@@ -424,7 +425,7 @@ fn judge(
             doubtful.push(*one);
             Lead::Unknown(doubtful)
         }
-        _ if crate::mutants::is_off("lead-contested") => Lead::One {
+        _ if crate::mutants::is_off(Rule::LeadContested) => Lead::One {
             who: claims[0],
             term: sightings[&claims[0]].term,
         },

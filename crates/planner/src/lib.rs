@@ -48,29 +48,32 @@ pub use write::Write;
 /// Rules that a test build can switch off by name, to prove that a test notices.
 #[cfg(feature = "mutants")]
 pub mod mutants {
-    use std::cell::RefCell;
+    use ensemble_api::Rule;
+    use std::cell::Cell;
 
     thread_local! {
-        static OFF: RefCell<Option<&'static str>> = const { RefCell::new(None) };
+        static OFF: Cell<Option<Rule>> = const { Cell::new(None) };
     }
 
     /// Switches one rule off on this thread, or all on again.
-    pub fn switch_off(rule: Option<&'static str>) {
-        OFF.with(|off| *off.borrow_mut() = rule);
+    pub fn switch_off(rule: Option<Rule>) {
+        OFF.set(rule);
     }
 
     /// Whether that rule is switched off.
-    pub fn is_off(rule: &str) -> bool {
-        OFF.with(|off| *off.borrow() == Some(rule))
+    pub fn is_off(rule: Rule) -> bool {
+        OFF.get() == Some(rule)
     }
 }
 
 /// Without the feature, every rule is on and the question costs nothing.
 #[cfg(not(feature = "mutants"))]
 pub mod mutants {
+    use ensemble_api::Rule;
+
     /// Whether that rule is switched off: never.
     #[inline(always)]
-    pub fn is_off(_rule: &str) -> bool {
+    pub fn is_off(_rule: Rule) -> bool {
         false
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::snapshot::Snapshot;
 use crate::view::{ContainerState, Phase, PodView};
+use ensemble_api::Rule;
 
 /// The pod garbage collector of Kubernetes waits as long before it believes it.
 pub const NODE_GONE_AFTER_SECONDS: u32 = 40;
@@ -57,13 +58,13 @@ impl Presence {
     /// Whether it is proven that nothing of it runs.
     pub fn is_down(&self) -> bool {
         matches!(self, Presence::Down(_))
-            || crate::mutants::is_off("unhealthy-is-not-down") && *self == Presence::Unhealthy
+            || crate::mutants::is_off(Rule::UnhealthyIsNotDown) && *self == Presence::Unhealthy
     }
 }
 
 /// What is known of a pod that is ours.
 pub fn of_pod(snap: &Snapshot, pod: &PodView) -> Presence {
-    if pod.meta.deleting && !crate::mutants::is_off("wait-for-terminating") {
+    if pod.meta.deleting && !crate::mutants::is_off(Rule::WaitForTerminating) {
         return Presence::Leaving;
     }
     if let Some(proof) = proof_of_down(snap, pod) {
@@ -96,7 +97,10 @@ fn proof_of_down(snap: &Snapshot, pod: &PodView) -> Option<ProofOfDown> {
         return Some(ProofOfDown::Unscheduled);
     }
     // Without nodes to look at, no kubelet can be known to be alive.
-    let nodes = snap.nodes.as_ref()?;
+    let Some(nodes) = &snap.nodes else {
+        let believed = crate::mutants::is_off(Rule::NodesKnown) && nothing_runs(pod);
+        return believed.then_some(ProofOfDown::NothingRuns);
+    };
     let Some(node) = nodes.get(&pod.node) else {
         return node_gone(snap, &pod.node);
     };
@@ -104,13 +108,16 @@ fn proof_of_down(snap: &Snapshot, pod: &PodView) -> Option<ProofOfDown> {
         return Some(ProofOfDown::NodeOutOfService);
     }
     let heard = node.ready && pod.reported && pod.observed_generation >= pod.meta.generation;
-    let nothing_runs = !pod.containers.is_empty() && !pod.anything_runs() && !about_to_run(pod);
-    (heard && nothing_runs).then_some(ProofOfDown::NothingRuns)
+    (heard && nothing_runs(pod)).then_some(ProofOfDown::NothingRuns)
+}
+
+fn nothing_runs(pod: &PodView) -> bool {
+    !pod.containers.is_empty() && !pod.anything_runs() && !about_to_run(pod)
 }
 
 /// A node that is missing from our view may only be newer than it. After a while it is gone.
 fn node_gone(snap: &Snapshot, node: &str) -> Option<ProofOfDown> {
-    if crate::mutants::is_off("node-gone-after-a-while") {
+    if crate::mutants::is_off(Rule::NodeGoneAfterAWhile) {
         return Some(ProofOfDown::NodeGone);
     }
     let since = snap.memory.node_missing_since.get(node)?;

@@ -9,6 +9,7 @@ use crate::change::{self, restarts_for};
 use crate::quantity::{self, Quantity};
 use crate::revision::Revisions;
 use crate::view::PodView;
+use ensemble_api::Rule;
 use ensemble_api::labels;
 use ensemble_api::spec::RolloutMethod;
 use serde_json::Value;
@@ -106,7 +107,7 @@ pub fn read(pod: &Value) -> Option<Resize> {
     let sent = everywhere(SPECS);
     let given = heard && everywhere(STATUSES) && word.is_none() && !is_under_way(pod);
     Some(Resize {
-        done: sent && (given || crate::mutants::is_off("resize-seen-done")),
+        done: sent && (given || crate::mutants::is_off(Rule::ResizeSeenDone)),
         sent,
         restarts: restarts(pod, &wanted, SPECS),
         restarting: !restarts(pod, &wanted, STATUSES).is_empty(),

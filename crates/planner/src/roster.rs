@@ -4,6 +4,7 @@
 //! rendered from it, and read here alone, to find whose place a thing takes that carries no labels.
 
 use crate::view::{ClaimView, EnsembleView, PodView};
+use ensemble_api::Rule;
 use ensemble_api::names::DEFAULT_GROUP;
 
 /// The place of a group in the spec.
@@ -176,7 +177,7 @@ impl Roster {
     /// Whose a pod in that member's place is: labels for ensemble, group, ordinal and incarnation,
     /// and the owner.
     pub fn whose(&self, pod: &PodView, member: MemberId) -> Whose {
-        if crate::mutants::is_off("owner-check") {
+        if crate::mutants::is_off(Rule::OwnerCheck) {
             return Whose::Ours;
         }
         let labelled = pod.meta.ensemble == self.ensemble

@@ -3,6 +3,7 @@
 
 use crate::scenario::{ensemble, pod_ready};
 use crate::world::World;
+use ensemble_api::Rule;
 use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
 use serde_json::Value;
 use simkube::{Change, Entry, Resource, Subresource, Verb, split_key};
@@ -185,7 +186,7 @@ impl Checker {
             if !own.iter().any(|o| o == uid) && !accepted {
                 let name = text(&claim, "/metadata/name");
                 let seen = format!("{} starts on another {name} than its own", entry.key);
-                return broken("born-knows-its-claims", seen);
+                return broken(Rule::BornKnowsItsClaims.as_str(), seen);
             }
         }
         Ok(())
@@ -207,7 +208,7 @@ impl Checker {
                 entry.key,
                 member(world, ordinal)
             );
-            return broken("born-keeps-its-claims", seen);
+            return broken(Rule::BornKeepsItsClaims.as_str(), seen);
         }
         let stored = ensemble(world);
         let next = stored
@@ -221,7 +222,7 @@ impl Checker {
             .any(|e| &*e.origin.client == "fault");
         if next <= u64::from(ordinal) && !wiped {
             return broken(
-                "ledger-first",
+                Rule::LedgerFirst.as_str(),
                 format!("{} before the ledger ({next})", entry.key),
             );
         }
@@ -272,7 +273,7 @@ impl Checker {
             "{} was told to end while {others:?} were not Ready",
             entry.key
         );
-        broken("within-budget", seen)
+        broken(Rule::WithinBudget.as_str(), seen)
     }
 
     /// Nothing of it runs, or it has run without being Ready for long.
@@ -412,7 +413,7 @@ fn owned_only(world: &World, entry: &Entry) -> Result<(), Broken> {
         return Ok(());
     }
     broken(
-        "owner-check",
+        Rule::OwnerCheck.as_str(),
         format!("{} was written and is not ours", entry.key),
     )
 }
@@ -430,7 +431,7 @@ fn deletes_by_uid(entry: &Entry) -> Result<(), Broken> {
         || entry.origin.subresource == Some(Subresource::Eviction);
     if deletes && !entry.origin.uid_given {
         return broken(
-            "delete-by-uid",
+            Rule::DeleteByUid.as_str(),
             format!("{} was deleted by name", entry.key),
         );
     }

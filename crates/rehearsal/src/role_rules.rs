@@ -5,6 +5,7 @@ use crate::invariants::Broken;
 use crate::patroni::{self, Patroni};
 use crate::scenario::ensemble;
 use crate::world::{NAMESPACE, World};
+use ensemble_api::Rule;
 use ensemble_conductor::{Ask, EngineCall};
 use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
 use serde_json::Value;
@@ -191,7 +192,7 @@ impl RoleRules {
                 // The engine itself keeps the lead while it restarts.
                 target.leader_may = true;
                 if let Some(wrong) = model.wrong_after_restart(call.member()) {
-                    return broken("parameters-in-order", wrong);
+                    return broken(Rule::ParametersInOrder.as_str(), wrong);
                 }
                 let ending = self.told_to_end(model);
                 let start = model.start_of(&target.uid);
@@ -314,7 +315,7 @@ fn nobody_else_away(
         both[1],
         model.describe()
     );
-    broken("switch-within-budget", seen)
+    broken(Rule::SwitchWithinBudget.as_str(), seen)
 }
 
 /// While its high availability is paused nobody takes over: it is left alone.
@@ -345,7 +346,7 @@ fn disruption(
             target.name,
             model.describe()
         );
-        return broken("no-change-in-a-switch", seen);
+        return broken(Rule::NoChangeInASwitch.as_str(), seen);
     }
     let leaderless = target.at.saturating_sub(model.last_led());
     let recovery =
@@ -373,7 +374,7 @@ fn disruption(
             target.name,
             model.describe()
         );
-        return broken("ready-is-not-in-sync", seen);
+        return broken(Rule::ReadyIsNotInSync.as_str(), seen);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! A conductor's calls in the simulator's words, and the simulator's answers in the conductor's.
 
 use crate::world::World;
+use ensemble_api::Rule;
 use ensemble_api::labels;
 use ensemble_conductor::{ApiCall, ApiError, Belongs, Kind, Outcome, Verb};
 use ensemble_planner::mutants;
@@ -75,7 +76,7 @@ pub fn request(world: &World, call: &ApiCall, client: &str) -> Request {
 /// A mutant whose status overwrites whatever is there: it names the version that it meets.
 pub fn forget_version(world: &World, request: &mut Request) {
     let status = request.verb == simkube::Verb::Update && request.resource == world.ensembles;
-    if !status || !mutants::is_off("intent-by-version") {
+    if !status || !mutants::is_off(Rule::IntentByVersion) {
         return;
     }
     let met = world

@@ -7,8 +7,8 @@ use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::wish::{self, Act, Round, Wish};
-use ensemble_api::Reason;
 use ensemble_api::status::{Intent, Method, SwitchPhase, Switchover};
+use ensemble_api::{Reason, Rule};
 
 /// Whether an intent may still hurt somebody: the pod it means exists, was not told to end, and has
 /// not had done to it what is meant.
@@ -43,7 +43,7 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
     let stored = fresh.ensemble.status.in_flight.contains(intent);
     if !stored || intent.epoch != fresh.epoch {
         return refuse(
-            "one-change-at-a-time",
+            Rule::OneChangeAtATime,
             Reason::Conflict,
             "the intent is not ours or gone",
             "",
@@ -51,7 +51,7 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
     }
     if !is_live(fresh, intent, since) {
         return refuse(
-            "identity-known",
+            Rule::IdentityKnown,
             Reason::Conflict,
             "the pod is gone or ending",
             &*intent.uid,
@@ -60,7 +60,7 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
     let cast = Cast::said_since(fresh, since);
     let Some(who) = cast.roster().named(&intent.member) else {
         return refuse(
-            "identity-known",
+            Rule::IdentityKnown,
             Reason::Conflict,
             "no member of ours",
             &*intent.member,
@@ -78,7 +78,7 @@ pub fn confirm(fresh: &Snapshot, intent: &Intent, since: Time) -> Result<Warrant
 
 /// From when on what members say counts.
 fn counts_from(since: Time) -> Time {
-    if crate::mutants::is_off("engine-asked-again") {
+    if crate::mutants::is_off(Rule::EngineAskedAgain) {
         return Time(i64::MIN);
     }
     since
@@ -96,11 +96,11 @@ fn still_wanted(fresh: &Cast<'_>, intent: &Intent, who: MemberId) -> Result<(), 
     let mut same = wishes
         .iter()
         .filter(|w| w.who == who && w.act.is_of(intent));
-    if same.any(|wish| !held(wish)) || crate::mutants::is_off("still-wanted") {
+    if same.any(|wish| !held(wish)) || crate::mutants::is_off(Rule::StillWanted) {
         return Ok(());
     }
     refuse(
-        "still-wanted",
+        Rule::StillWanted,
         Reason::Conflict,
         "the spec no longer asks for it",
         "",
@@ -115,11 +115,11 @@ pub fn confirm_switch(
     since: Time,
 ) -> Result<SwitchWarrant, Refusal> {
     let stored = fresh.ensemble.status.switchover.as_ref() == Some(switch);
-    let ours = switch.epoch == fresh.epoch || crate::mutants::is_off("switch-by-its-author");
+    let ours = switch.epoch == fresh.epoch || crate::mutants::is_off(Rule::SwitchByItsAuthor);
     let ours = ours && switch.phase == SwitchPhase::Proposed;
     if !stored || !ours || fresh.ensemble.spec.suspend {
         return refuse(
-            "one-change-at-a-time",
+            Rule::OneChangeAtATime,
             Reason::Conflict,
             "the switchover is not ours or gone",
             "",
@@ -132,7 +132,7 @@ pub fn confirm_switch(
     let to = cast.roster().named(&switch.to);
     let Some(to) = to else {
         return refuse(
-            "identity-known",
+            Rule::IdentityKnown,
             Reason::Conflict,
             "no member of ours",
             &*switch.to,
@@ -140,9 +140,9 @@ pub fn confirm_switch(
     };
     let planned: HandOver = safety.hand_over(to)?;
     let same = planned.is(switch);
-    if !same && !crate::mutants::is_off("switch-at-the-same-term") {
+    if !same && !crate::mutants::is_off(Rule::SwitchAtTheSameTerm) {
         return refuse(
-            "role-known",
+            Rule::RoleKnown,
             Reason::Conflict,
             format!("{} leads at term {}", planned.from(), planned.term()),
             format!("{} at term {}", switch.from, switch.term),

@@ -3,6 +3,7 @@
 use super::Safety;
 use crate::time::Time;
 use crate::view::PodView;
+use ensemble_api::Rule;
 
 /// For how long a pod has lived beside the same entry before the entry is taken for a mistake. In an
 /// eviction under way, anybody's, the delete follows the entry within milliseconds; to take that entry
@@ -14,7 +15,7 @@ impl Safety<'_> {
     /// From when on that pod's entry in that budget may be taken back.
     pub fn lives_on_from(&self, budget: &str, entry: &str, pod: &PodView) -> Time {
         let snap = self.snap;
-        if crate::mutants::is_off("eviction-let-finish") {
+        if crate::mutants::is_off(Rule::EvictionLetFinish) {
             return snap.now;
         }
         let pin = &pod.meta.pin;

@@ -25,7 +25,7 @@ use crate::time::Time;
 use crate::view::{ClaimView, Pinned};
 use crate::wish::{Act, Wish};
 use ensemble_api::status::{Intent, LetGo, Method};
-use ensemble_api::{Predicate, Reason};
+use ensemble_api::{Predicate, Reason, Rule};
 use std::collections::BTreeSet;
 
 /// After this long without becoming Ready, a running member that a newer revision waits for may be
@@ -113,7 +113,7 @@ impl Letting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The rule.
-    pub predicate: &'static str,
+    pub predicate: Rule,
     /// As one of the known reasons.
     pub reason: Reason,
     /// What was seen.
@@ -123,7 +123,7 @@ pub struct Refusal {
 }
 
 fn refuse<T>(
-    predicate: &'static str,
+    predicate: Rule,
     reason: Reason,
     observed: impl Into<String>,
     limit: impl Into<String>,
@@ -160,7 +160,7 @@ impl<'s> Safety<'s> {
             .in_flight
             .iter()
             .filter(|i| Some(*i) != own);
-        let counts = !crate::mutants::is_off("budget-counts-intents");
+        let counts = !crate::mutants::is_off(Rule::BudgetCountsIntents);
         let live = stored.filter(|i| counts && is_live(snap, i, snap.since()));
         let in_flight: BTreeSet<MemberId> = live
             .filter_map(|i| snap.roster().named(&i.member))
@@ -201,7 +201,7 @@ impl<'s> Safety<'s> {
         let who = wish.who;
         let pod = self.judge(who, &wish.act)?.0;
         let member = self.snap.roster().name(who);
-        if !crate::mutants::is_off("budget-counts-grants") {
+        if !crate::mutants::is_off(Rule::BudgetCountsGrants) {
             if self.snap.roster().wants(who) {
                 self.unavailable.insert(who);
             } else if !self.snap.presence(who).is_down() {
@@ -220,15 +220,15 @@ impl<'s> Safety<'s> {
     /// All rules, in order; the pod and how it may be disrupted if all of them hold.
     fn judge(&self, who: MemberId, act: &Act) -> Result<(Pinned, How), Refusal> {
         let method = act.method();
-        let on = |rule: &str| !crate::mutants::is_off(rule);
+        let on = |rule: Rule| !crate::mutants::is_off(rule);
         let pod = self.identity_known(who)?;
-        if on("view-current") {
+        if on(Rule::ViewCurrent) {
             self.view_current()?;
         }
-        if on("claims-intact") {
+        if on(Rule::ClaimsIntact) {
             self.claims_intact(who, method)?;
         }
-        if on("one-change-at-a-time") {
+        if on(Rule::OneChangeAtATime) {
             self.one_change_at_a_time(who)?;
         }
         self.role_allows(who, act)?;
@@ -239,9 +239,16 @@ impl<'s> Safety<'s> {
 
     fn identity_known(&self, who: MemberId) -> Result<Pinned, Refusal> {
         match self.snap.our_pod(who) {
-            Some(pod) if !pod.meta.deleting => Ok(pod.meta.pin.clone()),
-            Some(_) => refuse("identity-known", Reason::Terminating, "already ending", ""),
-            None => refuse("identity-known", Reason::NameTaken, "no pod of ours", ""),
+            Some(pod) if !pod.meta.deleting || crate::mutants::is_off(Rule::IdentityKnown) => {
+                Ok(pod.meta.pin.clone())
+            }
+            Some(_) => refuse(
+                Rule::IdentityKnown,
+                Reason::Terminating,
+                "already ending",
+                "",
+            ),
+            None => refuse(Rule::IdentityKnown, Reason::NameTaken, "no pod of ours", ""),
         }
     }
 
@@ -250,7 +257,7 @@ impl<'s> Safety<'s> {
             return Ok(());
         }
         refuse(
-            "view-current",
+            Rule::ViewCurrent,
             Reason::CacheBehind,
             format!("{:?}", self.snap.behind),
             "",
@@ -263,7 +270,7 @@ impl<'s> Safety<'s> {
         let group = self.snap.group(self.snap.ledger(), who);
         match (group, method) {
             (ClaimGroup::Ending { claim }, _) => refuse(
-                "claims-intact",
+                Rule::ClaimsIntact,
                 Reason::ClaimEnding,
                 format!("{claim} is being deleted"),
                 "",
@@ -271,16 +278,16 @@ impl<'s> Safety<'s> {
             (_, Method::Remove) | (ClaimGroup::Complete, _) => Ok(()),
             (ClaimGroup::Incomplete { missing }, _) | (ClaimGroup::Creating { missing }, _) => {
                 let missing = format!("missing: {}", missing.join(", "));
-                refuse("claims-intact", Reason::ClaimMissing, missing, "")
+                refuse(Rule::ClaimsIntact, Reason::ClaimMissing, missing, "")
             }
             (ClaimGroup::Replaced { claim, was, is }, _) => refuse(
-                "claims-intact",
+                Rule::ClaimsIntact,
                 Reason::ClaimReplaced,
                 format!("{claim} is {is}, and was {was}"),
                 "",
             ),
             (ClaimGroup::Lost { claim }, _) => refuse(
-                "claims-intact",
+                Rule::ClaimsIntact,
                 Reason::ClaimLost,
                 format!("{claim} is lost"),
                 "",
@@ -288,7 +295,7 @@ impl<'s> Safety<'s> {
             // A pod of a former life has to go before the new one can begin.
             (ClaimGroup::Taken { .. }, _) if self.former_life(who) => Ok(()),
             (ClaimGroup::Taken { claim }, _) => refuse(
-                "claims-intact",
+                Rule::ClaimsIntact,
                 Reason::NameTaken,
                 format!("{claim} is not ours"),
                 "",
@@ -305,7 +312,7 @@ impl<'s> Safety<'s> {
     fn one_change_at_a_time(&self, who: MemberId) -> Result<(), Refusal> {
         if self.in_flight.contains(&who) {
             return refuse(
-                "one-change-at-a-time",
+                Rule::OneChangeAtATime,
                 Reason::Terminating,
                 "already in flight",
                 "",
@@ -313,7 +320,7 @@ impl<'s> Safety<'s> {
         }
         if self.switching && !self.snap.presence(who).is_down() {
             return refuse(
-                "one-change-at-a-time",
+                Rule::OneChangeAtATime,
                 Reason::SwitchingOver,
                 "the lead is being handed over",
                 "",
@@ -325,7 +332,7 @@ impl<'s> Safety<'s> {
         match foreign.next() {
             None => Ok(()),
             Some(intent) => refuse(
-                "one-change-at-a-time",
+                Rule::OneChangeAtATime,
                 Reason::ForeignIntent,
                 format!("{} by epoch {}", intent.member, intent.epoch),
                 format!("epoch {}", self.snap.epoch),
@@ -338,14 +345,15 @@ impl<'s> Safety<'s> {
         if presence.is_down() {
             return Ok(How::Delete);
         }
-        if method == Method::Clear {
-            return refuse("proven-down", Reason::NotReady, presence.word(), "Down");
+        if method == Method::Clear && !crate::mutants::is_off(Rule::ProvenDown) {
+            return refuse(Rule::ProvenDown, Reason::NotReady, presence.word(), "Down");
         }
         let removed = u32::from(method == Method::Remove);
         let extras = self.leaving_extras + removed;
         let counted = self.unavailable.contains(&who) || method == Method::Remove;
         let used = self.unavailable_count() + u32::from(!counted);
-        if used <= self.budget() && extras <= self.budget() {
+        let most = self.budget();
+        if used <= most && extras <= most || crate::mutants::is_off(Rule::WithinBudget) {
             return Ok(self.how(who, method));
         }
         if self.recovering(who) {
@@ -354,7 +362,7 @@ impl<'s> Safety<'s> {
         let others = self.unavailable.iter().map(|m| self.snap.roster().name(*m));
         let others: Vec<String> = others.collect();
         refuse(
-            "within-budget",
+            Rule::WithinBudget,
             Reason::BudgetUsed,
             format!("{} unavailable: {}", others.len(), others.join(", ")),
             format!("maxUnavailable {}", self.budget()),
@@ -394,22 +402,22 @@ impl<'s> Safety<'s> {
     /// no pod of its member.
     pub fn let_go(&self, entry: &LetGo) -> Result<Letting, Refusal> {
         let Some(claim) = self.snap.claims.get(&entry.claim) else {
-            return refuse("identity-known", Reason::Deleting, "already gone", "");
+            return refuse(Rule::IdentityKnown, Reason::Deleting, "already gone", "");
         };
-        let another = claim.meta.pin.uid != entry.uid && !crate::mutants::is_off("let-go-by-uid");
+        let another = claim.meta.pin.uid != entry.uid && !crate::mutants::is_off(Rule::LetGoByUid);
         if another || claim.meta.deleting {
             return refuse(
-                "identity-known",
+                Rule::IdentityKnown,
                 Reason::Deleting,
                 "another one, or already going",
                 "",
             );
         }
         let in_use = self.is_in_use(claim);
-        let rule = !crate::mutants::is_off("claim-unused");
+        let rule = !crate::mutants::is_off(Rule::ClaimUnused);
         if in_use && rule && !self.snap.ensemble.meta.deleting {
             return refuse(
-                "claim-unused",
+                Rule::ClaimUnused,
                 Reason::Terminating,
                 "a pod still uses it",
                 "",
@@ -444,8 +452,8 @@ impl<'s> Safety<'s> {
             .map(|m| snap.roster().name(m))
             .collect();
         let data_missing = claims::data_missing(snap, self.snap.ledger());
-        let row = |name: &str, holds: bool, observed: String, limit: String| Predicate {
-            name: name.into(),
+        let row = |rule: Rule, holds: bool, observed: String, limit: String| Predicate {
+            name: rule.to_string(),
             holds,
             observed,
             limit,
@@ -453,13 +461,13 @@ impl<'s> Safety<'s> {
         let used = self.unavailable_count();
         let mut rows = vec![
             row(
-                "within-budget",
+                Rule::WithinBudget,
                 used <= self.budget(),
                 format!("{used} unavailable"),
                 format!("maxUnavailable {}", self.budget()),
             ),
             row(
-                "claims-intact",
+                Rule::ClaimsIntact,
                 incomplete.is_empty(),
                 if incomplete.is_empty() {
                     "all complete".into()
@@ -469,7 +477,7 @@ impl<'s> Safety<'s> {
                 String::new(),
             ),
             row(
-                "data-present",
+                Rule::DataPresent,
                 !data_missing,
                 if data_missing {
                     "no claim is left".into()
@@ -479,14 +487,14 @@ impl<'s> Safety<'s> {
                 String::new(),
             ),
             row(
-                "one-change-at-a-time",
+                Rule::OneChangeAtATime,
                 self.in_flight.len() <= self.budget() as usize,
                 format!("{} in flight", self.in_flight.len()),
                 format!("maxUnavailable {}", self.budget()),
             ),
             // Without nodes nothing is ever proven down by its node or kubelet.
             row(
-                "nodes-known",
+                Rule::NodesKnown,
                 snap.nodes.is_some(),
                 if snap.nodes.is_some() {
                     "yes"
@@ -504,5 +512,5 @@ impl<'s> Safety<'s> {
 
 /// Whether a later leadership has written the status: whatever our Lease says, we are not the one.
 pub fn superseded(snap: &Snapshot) -> bool {
-    snap.ensemble.status.epoch > snap.epoch && !crate::mutants::is_off("superseded-stands-down")
+    snap.ensemble.status.epoch > snap.epoch && !crate::mutants::is_off(Rule::SupersededStandsDown)
 }

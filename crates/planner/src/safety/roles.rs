@@ -11,7 +11,7 @@ use crate::view::Pinned;
 use crate::wish::Act;
 use ensemble_api::spec::PrimaryTurn;
 use ensemble_api::status::{Method, SwitchPhase, Switchover};
-use ensemble_api::{Predicate, Reason};
+use ensemble_api::{Predicate, Reason, Rule};
 
 /// What the lead is handed over for.
 #[derive(Clone, Copy)]
@@ -131,7 +131,7 @@ impl SwitchWarrant {
 /// Whether a switchover is written down and not over.
 pub(super) fn switchover_is_open(cast: &Cast<'_>) -> bool {
     let stored = cast.ensemble.status.switchover.as_ref();
-    stored.is_some_and(|s| s.phase.is_open()) && !crate::mutants::is_off("no-change-in-a-switch")
+    stored.is_some_and(|s| s.phase.is_open()) && !crate::mutants::is_off(Rule::NoChangeInASwitch)
 }
 
 fn named(cast: &Cast<'_>, members: &[MemberId]) -> String {
@@ -164,10 +164,14 @@ impl Safety<'_> {
             return Ok(());
         }
         let leader = match self.lead_known() {
-            Err(no) if no.predicate == "role-known" && crate::mutants::is_off("role-known") => None,
+            Err(no)
+                if no.predicate == Rule::RoleKnown && crate::mutants::is_off(Rule::RoleKnown) =>
+            {
+                None
+            }
             known => Some(known?),
         };
-        if leader != Some(who) || crate::mutants::is_off("primary-handed-over") {
+        if leader != Some(who) || crate::mutants::is_off(Rule::PrimaryHandedOver) {
             return self.not_on_its_way(who);
         }
         self.leader_may_be_disrupted(who, method)
@@ -181,12 +185,12 @@ impl Safety<'_> {
         let Some(Role::Unknown(why @ (Starting | Stopping))) = role else {
             return Ok(());
         };
-        if self.recovering(who) || crate::mutants::is_off("engine-settled") {
+        if self.recovering(who) || crate::mutants::is_off(Rule::EngineSettled) {
             return Ok(());
         }
         let name = self.snap.roster().name(who);
         refuse(
-            "engine-settled",
+            Rule::EngineSettled,
             Reason::RoleUnknown,
             format!("{name}: {why}"),
             "it leads or follows",
@@ -196,26 +200,29 @@ impl Safety<'_> {
     /// Exactly one leader is known, backed by the lock, and its engine is not paused.
     fn lead_known(&self) -> Result<MemberId, Refusal> {
         let cast = self.snap;
-        if cast.roles().paused() && !crate::mutants::is_off("engine-not-paused") {
-            return refuse("engine-not-paused", Reason::EnginePaused, "paused", "");
+        if cast.roles().paused() && !crate::mutants::is_off(Rule::EngineNotPaused) {
+            return refuse(Rule::EngineNotPaused, Reason::EnginePaused, "paused", "");
         }
         match cast.lead() {
             Lead::One { who, .. } => Ok(*who),
             Lead::Contested(who) => refuse(
-                "role-known",
+                Rule::RoleKnown,
                 Reason::LeadContested,
                 format!("{} claim the lead", named(cast, who)),
                 "one leader",
             ),
             Lead::Unknown(who) => refuse(
-                "role-known",
+                Rule::RoleKnown,
                 unknown_because(cast, who),
                 format!("unknown: {}", named(cast, who)),
                 "one leader",
             ),
-            Lead::Nobody | Lead::Equals => {
-                refuse("role-known", Reason::NoLeader, "nobody leads", "one leader")
-            }
+            Lead::Nobody | Lead::Equals => refuse(
+                Rule::RoleKnown,
+                Reason::NoLeader,
+                "nobody leads",
+                "one leader",
+            ),
         }
     }
 
@@ -233,7 +240,7 @@ impl Safety<'_> {
         let as_it_is = cast.ensemble.spec.rollout.primary == PrimaryTurn::Restart;
         if method != Method::Restart && !as_it_is {
             return refuse(
-                "primary-handed-over",
+                Rule::PrimaryHandedOver,
                 Reason::NoSuccessor,
                 format!("{} leads", cast.roster().name(who)),
                 "the lead is handed over first",
@@ -247,11 +254,11 @@ impl Safety<'_> {
                 Err(cause) => why.push(format!("{}: {cause}", cast.roster().name(heir))),
             }
         }
-        if crate::mutants::is_off("primary-has-successor") {
+        if crate::mutants::is_off(Rule::PrimaryHasSuccessor) {
             return Ok(());
         }
         refuse(
-            "primary-has-successor",
+            Rule::PrimaryHasSuccessor,
             Reason::NoSuccessor,
             why.join("; "),
             "one in sync",
@@ -276,7 +283,7 @@ impl Safety<'_> {
         let from = self.lead_known()?;
         if self.switching || !self.in_flight.is_empty() {
             return refuse(
-                "one-change-at-a-time",
+                Rule::OneChangeAtATime,
                 Reason::SwitchingOver,
                 format!("{} in flight", self.in_flight.len()),
                 "nothing in flight",
@@ -291,9 +298,9 @@ impl Safety<'_> {
             .map(|m| self.snap.roster().name(m))
             .collect();
         let most = self.budget().saturating_sub(1) as usize;
-        if away.len() > most && !crate::mutants::is_off("switch-within-budget") {
+        if away.len() > most && !crate::mutants::is_off(Rule::SwitchWithinBudget) {
             return refuse(
-                "within-budget",
+                Rule::WithinBudget,
                 Reason::BudgetUsed,
                 format!("{} not back yet", away.join(", ")),
                 format!("maxUnavailable {}", self.budget()),
@@ -301,11 +308,11 @@ impl Safety<'_> {
         }
         let heir = self.may_succeed(to);
         if let Err(cause) = heir
-            && !crate::mutants::is_off("successor-synced")
+            && !crate::mutants::is_off(Rule::SuccessorSynced)
         {
             let name = self.snap.roster().name(to);
             return refuse(
-                "successor-synced",
+                Rule::SuccessorSynced,
                 Reason::NoSuccessor,
                 format!("{name}: {cause}"),
                 "in sync",
@@ -313,7 +320,12 @@ impl Safety<'_> {
         }
         let (from, to) = (self.identity_known(from)?, self.identity_known(to)?);
         let Lead::One { term, .. } = self.snap.lead() else {
-            return refuse("role-known", Reason::NoLeader, "nobody leads", "one leader");
+            return refuse(
+                Rule::RoleKnown,
+                Reason::NoLeader,
+                "nobody leads",
+                "one leader",
+            );
         };
         self.switching = true;
         Ok(HandOver {
@@ -367,8 +379,8 @@ impl Safety<'_> {
         if !cast.roles().matter() {
             return Vec::new();
         }
-        let row = |name: &str, holds: bool, observed: String, limit: &str| Predicate {
-            name: name.into(),
+        let row = |rule: Rule, holds: bool, observed: String, limit: &str| Predicate {
+            name: rule.to_string(),
             holds,
             observed,
             limit: limit.into(),
@@ -396,9 +408,9 @@ impl Safety<'_> {
             (true, false) => "none".into(),
         };
         vec![
-            row("role-known", known, observed, "one leader"),
+            row(Rule::RoleKnown, known, observed, "one leader"),
             row(
-                "primary-has-successor",
+                Rule::PrimaryHasSuccessor,
                 !heirs.is_empty(),
                 heir,
                 "one in sync",

@@ -9,8 +9,8 @@ use crate::engine::Role;
 use crate::roster::MemberId;
 use crate::time::Time;
 use crate::wish::{Act, Wish};
-use ensemble_api::Reason;
 use ensemble_api::status::ParameterState;
+use ensemble_api::{Reason, Rule};
 
 /// Whether the primary has the first turn, by the change that is under way.
 fn primary_first(cast: &Cast<'_>) -> Option<bool> {
@@ -20,7 +20,7 @@ fn primary_first(cast: &Cast<'_>) -> Option<bool> {
         ParameterState::RollingBack => cast.abilities.raises(&change.from, &change.to),
         ParameterState::Applied | ParameterState::Refused => return None,
     };
-    Some(lowered != crate::mutants::is_off("parameters-in-order"))
+    Some(lowered != crate::mutants::is_off(Rule::ParametersInOrder))
 }
 
 /// Whether a member restarts in the second turn of the change that is under way.
@@ -67,7 +67,7 @@ impl Safety<'_> {
         match first.find(pending) {
             None => Ok(()),
             Some(other) => refuse(
-                "parameters-in-order",
+                Rule::ParametersInOrder,
                 Reason::Conflict,
                 format!("{} waits for a restart", self.snap.roster().name(other)),
                 "it restarts first",
@@ -87,8 +87,8 @@ impl Safety<'_> {
             .wanted()
             .filter(|m| !in_second_turn(self.snap, *m));
         match first.find(|m| !answered(*m)) {
-            Some(other) if !crate::mutants::is_off("parameters-noticed") => refuse(
-                "parameters-noticed",
+            Some(other) if !crate::mutants::is_off(Rule::ParametersNoticed) => refuse(
+                Rule::ParametersNoticed,
                 Reason::Conflict,
                 format!("{} may not have noticed yet", cast.roster().name(other)),
                 "it answers after it had time to",

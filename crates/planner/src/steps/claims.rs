@@ -9,7 +9,7 @@ use crate::roster::MemberId;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::Keep;
-use ensemble_api::{Reason, StepState, labels};
+use ensemble_api::{Reason, Rule, StepState, labels};
 
 /// Raises the ledger, creates what is missing, reports what may not be created, lets go what policy
 /// lets go.
@@ -65,7 +65,7 @@ fn remember_claims(draft: &mut Draft<'_>) {
 
 /// Whether the stored ledger covers a member in its present life: nothing is created before.
 pub fn ledger_covers(draft: &Draft<'_>, who: MemberId) -> bool {
-    crate::mutants::is_off("ledger-first")
+    crate::mutants::is_off(Rule::LedgerFirst)
         || draft.stored.covers(who)
             && !draft.rebuilding.contains(&who)
             && draft.stored.incarnation(who) == draft.ledger.incarnation(who)
@@ -189,7 +189,7 @@ pub fn let_go(draft: &mut Draft<'_>) {
         found.is_some_and(|c| c.meta.pin.uid == entry.uid)
     });
     // Only what is stored counts as written down.
-    let unwritten = crate::mutants::is_off("let-go-written-first").then(|| draft.let_go.clone());
+    let unwritten = crate::mutants::is_off(Rule::LetGoWrittenFirst).then(|| draft.let_go.clone());
     for entry in unwritten.as_ref().unwrap_or(&snap.ensemble.status.let_go) {
         if let Ok(letting) = draft.safety.let_go(entry) {
             draft.step(Action::LetGo, None, &entry.consent, StepState::Running);

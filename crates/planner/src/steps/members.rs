@@ -10,7 +10,7 @@ use crate::render::{self, Member};
 use crate::roster::{MemberId, Whose};
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::{Reason, StepState};
+use ensemble_api::{Reason, Rule, StepState};
 use serde_json::json;
 
 /// Looks at each member that is asked for, and takes back those that are not.
@@ -51,7 +51,7 @@ fn create(draft: &mut Draft<'_>, who: MemberId, member: String) {
         return;
     }
     let complete = snap.group(&draft.ledger, who) == ClaimGroup::Complete;
-    if !complete && !crate::mutants::is_off("claims-before-pod") {
+    if !complete && !crate::mutants::is_off(Rule::ClaimsBeforePod) {
         // The step of its claims speaks for it.
         return;
     }

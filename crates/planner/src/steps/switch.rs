@@ -6,7 +6,7 @@ use crate::plan::{Draft, blocker};
 use crate::time::Time;
 use ensemble_api::report::Action;
 use ensemble_api::status::{SwitchPhase, Switchover};
-use ensemble_api::{Reason, StepState};
+use ensemble_api::{Reason, Rule, StepState};
 
 /// Moves an open switchover on, by what is seen.
 pub fn run(draft: &mut Draft<'_>) {
@@ -28,11 +28,11 @@ pub fn run(draft: &mut Draft<'_>) {
 fn next(draft: &Draft<'_>, switch: &Switchover) -> (SwitchPhase, String) {
     let snap = draft.snap;
     let late = Time::from_stamp(&switch.deadline) <= snap.now
-        && !crate::mutants::is_off("switch-has-a-deadline");
+        && !crate::mutants::is_off(Rule::SwitchHasADeadline);
     let news = snap.memory.switches.get(&switch.id);
     match (switch.phase, news) {
         (SwitchPhase::Proposed, _)
-            if switch.epoch != snap.epoch && !crate::mutants::is_off("switch-by-its-author") =>
+            if switch.epoch != snap.epoch && !crate::mutants::is_off(Rule::SwitchByItsAuthor) =>
         {
             (
                 SwitchPhase::Abandoned,
@@ -61,7 +61,7 @@ fn asked(draft: &Draft<'_>, switch: &Switchover, late: bool) -> (SwitchPhase, St
     if let Lead::One { who, term } = snap.lead() {
         let leader = snap.roster().name(*who);
         let uid = snap.our_pod(*who).map(|p| p.meta.pin.uid.as_str());
-        let later = *term > switch.term || crate::mutants::is_off("arrived-at-a-higher-term");
+        let later = *term > switch.term || crate::mutants::is_off(Rule::ArrivedAtAHigherTerm);
         if later && uid == Some(switch.to_uid.as_str()) {
             return (
                 SwitchPhase::Arrived,

@@ -1,8 +1,8 @@
 //! The engine's parameters: told once written down, restarted in the right order, put back if wrong.
 
 use crate::common::*;
-use ensemble_api::Reason;
 use ensemble_api::status::ParameterState;
+use ensemble_api::{Reason, Rule};
 use ensemble_planner::engine::WhyUnknown;
 use ensemble_planner::memory::Kind;
 use ensemble_planner::plan::EngineWrite;
@@ -95,7 +95,7 @@ fn a_restart_that_was_granted_before_the_pause_is_not_confirmed() {
     world.store_status();
     assert_eq!(confirmed(&world, "orders-0"), Ok(()));
     world.spec(&json!({"rollout": {"paused": true}}));
-    assert_eq!(confirmed(&world, "orders-0"), Err("still-wanted"));
+    assert_eq!(confirmed(&world, "orders-0"), Err(Rule::StillWanted));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_restart_that_nobody_waits_for_any_more_is_not_confirmed() {
     let mut world = only_the_primary_is_left();
     world.store_status();
     world.but(0, |s| s.pending_restart = false);
-    assert_eq!(confirmed(&world, "orders-0"), Err("still-wanted"));
+    assert_eq!(confirmed(&world, "orders-0"), Err(Rule::StillWanted));
 }
 
 /// More connections: both replicas have restarted, and everybody had time to notice.
@@ -118,7 +118,7 @@ fn only_the_primary_is_left() -> World {
 }
 
 /// Whether the intent that is stored for a member is confirmed; else the rule that says no.
-fn confirmed(world: &World, member: &str) -> Result<(), &'static str> {
+fn confirmed(world: &World, member: &str) -> Result<(), Rule> {
     let snap = world.snapshot();
     let mut intents = snap.ensemble.status.in_flight.iter();
     let intent = intents.find(|i| i.member == member).unwrap();
@@ -132,7 +132,7 @@ fn a_restart_is_not_confirmed_by_what_the_first_turn_said_before_it_could_notice
     world.store_status();
     assert_eq!(confirmed(&world, "orders-0"), Ok(()));
     world.memory.told_since = Some(Time(NOW - 500));
-    assert_eq!(confirmed(&world, "orders-0"), Err("parameters-noticed"));
+    assert_eq!(confirmed(&world, "orders-0"), Err(Rule::ParametersNoticed));
 }
 
 #[test]
@@ -140,14 +140,14 @@ fn a_restart_is_not_confirmed_if_another_has_the_first_turn_by_now() {
     let mut world = only_the_primary_is_left();
     world.store_status();
     world.but(1, |s| s.pending_restart = true);
-    assert_eq!(confirmed(&world, "orders-0"), Err("parameters-in-order"));
+    assert_eq!(confirmed(&world, "orders-0"), Err(Rule::ParametersInOrder));
     let mut world = World::led(3, 0);
     world
         .parameter("max_connections", "100", "200")
         .store_status();
     assert_eq!(confirmed(&world, "orders-2"), Ok(()));
     world.lead(2, 8).but(1, |s| s.pending_restart = true);
-    assert_eq!(confirmed(&world, "orders-2"), Err("parameters-in-order"));
+    assert_eq!(confirmed(&world, "orders-2"), Err(Rule::ParametersInOrder));
 }
 
 #[test]

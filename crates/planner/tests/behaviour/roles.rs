@@ -1,6 +1,7 @@
 //! Roles: who is touched when, and who never.
 
 use crate::common::*;
+use ensemble_api::Rule;
 use ensemble_planner::engine::{FRESH_MS, Role, Sighting, WhyUnknown, is_no_news};
 use ensemble_planner::memory::{Kind, SwitchNews};
 use ensemble_planner::plan::{EngineWrite, Watch};
@@ -234,7 +235,7 @@ fn a_fresh_look_refuses_a_switchover_from_another_term() {
     let mut world = primary_left(0);
     let snap = world.switching(0, 1, 6, "Proposed").snapshot();
     let refusal = confirm_switch(&snap, &stored_switch(&snap), Time(0)).unwrap_err();
-    assert_eq!(refusal.predicate, "role-known");
+    assert_eq!(refusal.predicate, Rule::RoleKnown);
 }
 
 #[test]
@@ -244,7 +245,7 @@ fn a_disruption_is_not_confirmed_by_what_members_said_before_it_was_written_down
     let intent = snap.ensemble.status.in_flight[0].clone();
     assert!(confirm(&snap, &intent, Time(NOW)).is_ok());
     let refusal = confirm(&snap, &intent, Time(NOW + 1)).unwrap_err();
-    assert_eq!(refusal.predicate, "role-known");
+    assert_eq!(refusal.predicate, Rule::RoleKnown);
 }
 
 #[test]

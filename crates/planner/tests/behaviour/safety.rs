@@ -1,7 +1,7 @@
 //! A warrant is given on a fresh view, after the intent was stored, or not at all.
 
 use crate::common::*;
-use ensemble_api::Reason;
+use ensemble_api::{Reason, Rule};
 use ensemble_planner::memory::Kind;
 use ensemble_planner::safety::How;
 use ensemble_planner::{Refusal, Warrant, confirm};
@@ -22,7 +22,7 @@ fn confirmed(world: &World) -> Result<Warrant, Refusal> {
 }
 
 #[track_caller]
-fn refused(world: &World) -> (&'static str, Reason) {
+fn refused(world: &World) -> (Rule, Reason) {
     let refusal = confirmed(world).unwrap_err();
     (refusal.predicate, refusal.reason)
 }
@@ -60,7 +60,7 @@ fn an_intent_that_is_not_stored_is_worth_nothing() {
         confirm(&snap, &intent, ensemble_planner::Time(0))
             .unwrap_err()
             .predicate,
-        "one-change-at-a-time"
+        Rule::OneChangeAtATime
     );
 }
 
@@ -69,7 +69,7 @@ fn an_intent_of_another_epoch_is_not_ours_to_carry_out() {
     for epoch in [6, 8] {
         let mut world = stored();
         world.epoch = epoch;
-        assert_eq!(refused(&world).0, "one-change-at-a-time");
+        assert_eq!(refused(&world).0, Rule::OneChangeAtATime);
     }
 }
 
@@ -77,13 +77,13 @@ fn an_intent_of_another_epoch_is_not_ours_to_carry_out() {
 fn another_pod_of_the_same_name_is_not_the_one_that_was_meant() {
     let mut world = stored();
     world.pod(2, &json!({"metadata": {"uid": "another"}}));
-    assert_eq!(refused(&world).0, "identity-known");
+    assert_eq!(refused(&world).0, Rule::IdentityKnown);
 }
 
 #[test]
 fn a_pod_that_is_gone_or_ending_needs_no_warrant() {
-    assert_eq!(refused(stored().gone(2)).0, "identity-known");
-    assert_eq!(refused(stored().leaving(2, 1)).0, "identity-known");
+    assert_eq!(refused(stored().gone(2)).0, Rule::IdentityKnown);
+    assert_eq!(refused(stored().leaving(2, 1)).0, Rule::IdentityKnown);
 }
 
 #[test]
@@ -93,23 +93,23 @@ fn a_pod_that_somebody_else_took_over_is_not_touched() {
         2,
         &json!({"metadata": {"ownerReferences": [{"uid": "x", "controller": true}]}}),
     );
-    assert_eq!(refused(&world), ("identity-known", Reason::NameTaken));
+    assert_eq!(refused(&world), (Rule::IdentityKnown, Reason::NameTaken));
 }
 
 #[test]
 fn the_budget_is_looked_at_again() {
     let mut world = stored();
     world.unhealthy(0, NOW);
-    assert_eq!(refused(&world), ("within-budget", Reason::BudgetUsed));
+    assert_eq!(refused(&world), (Rule::WithinBudget, Reason::BudgetUsed));
     let mut world = stored();
     assert_eq!(
         refused(world.gone(1)),
-        ("within-budget", Reason::BudgetUsed)
+        (Rule::WithinBudget, Reason::BudgetUsed)
     );
     let mut world = stored();
     assert_eq!(
         refused(world.leaving(0, 1)),
-        ("within-budget", Reason::BudgetUsed)
+        (Rule::WithinBudget, Reason::BudgetUsed)
     );
 }
 
@@ -117,7 +117,7 @@ fn the_budget_is_looked_at_again() {
 fn two_intents_that_together_exceed_the_budget_are_both_refused() {
     let mut world = stored();
     world.intent(1, "Recreate", 7);
-    assert_eq!(refused(&world), ("within-budget", Reason::BudgetUsed));
+    assert_eq!(refused(&world), (Rule::WithinBudget, Reason::BudgetUsed));
     world.spec(&json!({"rollout": {"maxUnavailable": 2}}));
     assert!(confirmed(&world).is_ok());
 }
@@ -130,7 +130,7 @@ fn a_foreign_intent_refuses_everything() {
         .spec(&json!({"rollout": {"maxUnavailable": 3}}));
     assert_eq!(
         refused(&world),
-        ("one-change-at-a-time", Reason::ForeignIntent)
+        (Rule::OneChangeAtATime, Reason::ForeignIntent)
     );
 }
 
@@ -138,11 +138,11 @@ fn a_foreign_intent_refuses_everything() {
 fn a_claim_that_began_to_end_in_between_refuses() {
     let mut world = stored();
     world.change_claim("data", 2, &json!({"metadata": {"deletionTimestamp": "x"}}));
-    assert_eq!(refused(&world), ("claims-intact", Reason::ClaimEnding));
+    assert_eq!(refused(&world), (Rule::ClaimsIntact, Reason::ClaimEnding));
     let mut world = stored();
     assert_eq!(
         refused(world.lose_claim("wal", 2)),
-        ("claims-intact", Reason::ClaimMissing)
+        (Rule::ClaimsIntact, Reason::ClaimMissing)
     );
 }
 
@@ -150,13 +150,13 @@ fn a_claim_that_began_to_end_in_between_refuses() {
 fn a_view_that_lags_refuses() {
     let mut world = stored();
     world.behind.push(Kind::Claim);
-    assert_eq!(refused(&world), ("view-current", Reason::CacheBehind));
+    assert_eq!(refused(&world), (Rule::ViewCurrent, Reason::CacheBehind));
 }
 
 #[test]
 fn a_template_that_was_taken_back_in_between_refuses() {
     let mut world = stored();
-    assert_eq!(refused(world.image("1")).0, "still-wanted");
+    assert_eq!(refused(world.image("1")).0, Rule::StillWanted);
 }
 
 #[test]
@@ -164,12 +164,12 @@ fn a_pause_or_suspension_in_between_refuses() {
     let mut world = stored();
     assert_eq!(
         refused(world.spec(&json!({"suspend": true}))).0,
-        "still-wanted"
+        Rule::StillWanted
     );
     let mut world = stored();
     assert_eq!(
         refused(world.spec(&json!({"rollout": {"paused": true}}))).0,
-        "still-wanted"
+        Rule::StillWanted
     );
 }
 
@@ -180,7 +180,7 @@ fn a_member_that_is_asked_for_again_is_not_removed() {
     assert!(confirmed(&world).is_ok());
     assert_eq!(
         refused(world.spec(&json!({"replicas": 3}))).0,
-        "still-wanted"
+        Rule::StillWanted
     );
 }
 
@@ -190,7 +190,7 @@ fn a_pod_that_was_to_be_replaced_and_runs_after_all_is_left_alone() {
     world.ended(2, "Evicted").store_status();
     assert_eq!(confirmed(&world).unwrap().how(), How::Delete);
     world.pod(2, &json!({"status": {"phase": "Running"}}));
-    assert_eq!(refused(&world), ("proven-down", Reason::NotReady));
+    assert_eq!(refused(&world), (Rule::ProvenDown, Reason::NotReady));
 }
 
 #[test]
