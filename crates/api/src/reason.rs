@@ -304,6 +304,13 @@ reasons! {
         "A replica fulfils all of that.",
         "`ensemble status NAME` shows roles and sync."
     }
+    QuorumAtRisk {
+        stalls: false,
+        "Too few voters would be left.",
+        "The engine takes writes only while a majority of its voters is there. Without this member fewer would be left than it needs, so it is not touched.",
+        "Another voter is back, and has what its leader has.",
+        "`ensemble status NAME` shows who is not there and why."
+    }
     SwitchingOver {
         stalls: false,
         "The lead is being handed over.",

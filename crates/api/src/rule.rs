@@ -179,6 +179,12 @@ rules! {
         waivable: true,
         "Where the primary is to be restarted as it is, a replica is in sync first."
     }
+    QuorumHolds "quorum-holds" {
+        waivable: true,
+        "Where members vote, as many voters are left as the engine needs when one is disrupted.",
+        FewVotersGiveWay "few-voters-give-way"
+            "With one or two voters no change would ever keep the quorum: all others must be there instead."
+    }
     ParametersInOrder "parameters-in-order" {
         waivable: false,
         "Engines restart in the order that a changed parameter demands: a replica never has less than its primary."

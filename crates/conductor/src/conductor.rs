@@ -4,12 +4,14 @@ use crate::call::{ApiCall, ApiError, CallId, Outcome, Verb};
 use crate::confirm::Look;
 use crate::engine::Engines;
 use crate::events::{self, Happening};
-use crate::fold::World;
+use crate::fold::{Knows, World};
 use crate::gate::Gate;
 use crate::outcome;
 use crate::{Input, Kind, Output, Time, WATCHED};
 use ensemble_api::status::{EnsembleStatus, SwitchPhase};
-use ensemble_api::{GROUP, Reason, Report, VERSION};
+use ensemble_api::{EnsembleSpec, GROUP, Reason, Report, VERSION};
+use ensemble_planner::abilities::Abilities;
+use ensemble_planner::errand::Errand;
 use ensemble_planner::memory::{Check, Key, Memory, Refused};
 use ensemble_planner::view::Meta;
 use ensemble_planner::{Plan, Snapshot, Write, pace, plan, render, safety};
@@ -98,6 +100,12 @@ impl Conductor {
             status_sent: None,
             rests_until: None,
         }
+    }
+
+    /// The same, and somebody else knows its engine: a rehearsal has engines that nobody runs.
+    pub fn knowing(mut self, abilities: fn(&EnsembleSpec) -> Abilities) -> Self {
+        self.world.knows = Knows(abilities);
+        self
     }
 
     /// Takes one input in and acts.
@@ -465,13 +473,8 @@ impl Conductor {
             Purpose::Answer => self.gate.wrote(Kind::Request, version, now),
             Purpose::Status { old, new } => {
                 self.gate.wrote(Kind::Ensemble, version, now);
-                let phase = |s: &EnsembleStatus| s.switchover.as_ref().map(|s| s.phase);
-                let asked = phase(&new) == Some(SwitchPhase::Asked);
-                if let Some(switch) = new.switchover.as_ref()
-                    && asked
-                    && phase(&old) == Some(SwitchPhase::Proposed)
-                {
-                    self.ask_for_switch(now, &switch.id, out);
+                for id in newly_asked(&old, &new) {
+                    self.begin_errand(now, &id, out);
                 }
                 out.extend(
                     events::between(&old, &new)
@@ -546,7 +549,7 @@ impl Conductor {
                 self.fail(now, key, reason, error.message);
             }
             Purpose::Status { .. } => {
-                self.withdraw_switch();
+                self.withdraw_errand();
                 self.fail(now, key, reason, error.message);
             }
             Purpose::Discard { .. } | Purpose::LetGo { .. } if gone => {}
@@ -567,7 +570,7 @@ impl Conductor {
         );
         match &purpose {
             Purpose::Confirm => self.look_failed(),
-            Purpose::Status { .. } => self.withdraw_switch(),
+            Purpose::Status { .. } => self.withdraw_errand(),
             _ => {}
         }
         if writes {
@@ -575,4 +578,15 @@ impl Conductor {
         }
         self.fail(now, key, Reason::ApiFailing, message);
     }
+}
+
+/// Errands that were written down as asked for just now.
+fn newly_asked(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<String> {
+    let proposed: Vec<Errand> = Errand::stored(old)
+        .filter(|e| e.phase == SwitchPhase::Proposed)
+        .collect();
+    Errand::stored(new)
+        .filter(|e| e.phase == SwitchPhase::Asked && proposed.iter().any(|p| p.id == e.id))
+        .map(|e| e.id)
+        .collect()
 }

@@ -5,12 +5,13 @@ use crate::call::{ApiCall, Verb};
 use crate::conductor::{Conductor, Purpose};
 use crate::engine::to_be_asked;
 use crate::{Kind, Output, Time};
-use ensemble_api::status::{Intent, SwitchPhase, Switchover};
+use ensemble_api::status::{Intent, SwitchPhase};
 use ensemble_api::{Reason, Rule};
-use ensemble_planner::memory::SwitchNews;
+use ensemble_planner::errand::Errand;
+use ensemble_planner::memory::ErrandNews;
 use ensemble_planner::safety::How;
 use ensemble_planner::view::{PodView, View};
-use ensemble_planner::{Refusal, SwitchWarrant, Warrant, confirm, confirm_switch, mutants, safety};
+use ensemble_planner::{ErrandWarrant, Refusal, Warrant, confirm, confirm_errand, mutants, safety};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub(crate) struct Look {
 /// What safety says on a fresh view.
 struct Verdicts {
     intents: Vec<(Intent, Result<Warrant, Refusal>)>,
-    switch: Option<(String, Result<SwitchWarrant, Refusal>)>,
+    errands: Vec<(String, Result<ErrandWarrant, Refusal>)>,
 }
 
 fn told(refusal: &Refusal) -> String {
@@ -37,7 +38,8 @@ fn told(refusal: &Refusal) -> String {
 impl Conductor {
     /// Starts to look again if something that is stored waits for it.
     pub(crate) fn look_again(&mut self, now: Time, out: &mut Vec<Output>) {
-        let waits = !self.intents_to_confirm(now).is_empty() || self.switch_to_confirm().is_some();
+        let waits =
+            !self.intents_to_confirm(now).is_empty() || !self.errands_to_confirm().is_empty();
         if !waits || self.look.is_some() {
             return;
         }
@@ -53,13 +55,13 @@ impl Conductor {
         self.observe(now, out);
     }
 
-    fn switch_to_confirm(&self) -> Option<Switchover> {
+    fn errands_to_confirm(&self) -> Vec<Errand> {
         let snap = &self.world.snap;
-        let stored = snap.ensemble.status.switchover.as_ref()?;
-        let ours = stored.epoch == snap.epoch || mutants::is_off(Rule::SwitchByItsAuthor);
-        let open = stored.phase == SwitchPhase::Proposed && ours;
-        let new = !snap.memory.switches.contains_key(&stored.id);
-        (open && new).then(|| stored.clone())
+        let proposed = Errand::stored(&snap.ensemble.status)
+            .filter(|e| e.phase == SwitchPhase::Proposed && e.is_by(snap.epoch));
+        proposed
+            .filter(|e| !snap.memory.errands.contains_key(&e.id))
+            .collect()
     }
 
     fn intents_to_confirm(&self, now: Time) -> Vec<Intent> {
@@ -138,18 +140,18 @@ impl Conductor {
                 }
             }
         }
-        if let Some((id, verdict)) = verdicts.switch {
+        for (id, verdict) in verdicts.errands {
             let news = match verdict {
                 Ok(warrant) => {
-                    self.hold_switch(warrant);
-                    SwitchNews::Confirmed
+                    self.hold_errand(warrant);
+                    ErrandNews::Confirmed
                 }
-                Err(refusal) => SwitchNews::Refused(told(&refusal)),
+                Err(refusal) => ErrandNews::Refused(told(&refusal)),
             };
             if mutants::is_off(Rule::SwitchStoredFirst) {
-                self.ask_for_switch(now, &id, out);
+                self.begin_errand(now, &id, out);
             }
-            self.memory().switches.insert(id, news);
+            self.memory().errands.insert(id, news);
         }
     }
 
@@ -157,7 +159,7 @@ impl Conductor {
     /// lent for that and not copied: nothing else sees it before its own pods are back.
     fn judge_afresh(&mut self, now: Time, since: Time, items: &[&Value]) -> Verdicts {
         let intents = self.intents_to_confirm(now);
-        let switch = self.switch_to_confirm();
+        let errands = self.errands_to_confirm();
         let snap = &mut self.world.snap;
         let mut pods: BTreeMap<String, PodView> = items
             .iter()
@@ -172,12 +174,14 @@ impl Conductor {
             let verdict = confirm(snap, &intent, since);
             (intent, verdict)
         });
+        let intents = intents.collect();
+        let errands = errands.into_iter().map(|errand| {
+            let verdict = confirm_errand(snap, &errand, since);
+            (errand.id, verdict)
+        });
         let verdicts = Verdicts {
-            intents: intents.collect(),
-            switch: switch.map(|switch| {
-                let verdict = confirm_switch(snap, &switch, since);
-                (switch.id, verdict)
-            }),
+            intents,
+            errands: errands.collect(),
         };
         if lend {
             std::mem::swap(&mut snap.pods, &mut pods);

@@ -7,12 +7,12 @@ use crate::call::CallId;
 use crate::conductor::Conductor;
 use crate::{Kind, Output, Time};
 use ensemble_api::{EnsembleSpec, Reason};
-use ensemble_planner::engine::{self, Reply, Sighting};
-use ensemble_planner::memory::SwitchNews;
-use ensemble_planner::plan::{EngineWrite, Watch};
+use ensemble_planner::engine::{self, Answer, EngineAct, Reply, Tell};
+use ensemble_planner::memory::ErrandNews;
+use ensemble_planner::plan::Watch;
 use ensemble_planner::roster::Roster;
 use ensemble_planner::view::{Pinned, PodView};
-use ensemble_planner::{Snapshot, SwitchWarrant, Warrant};
+use ensemble_planner::{ErrandWarrant, Snapshot, Warrant};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,19 +22,8 @@ use std::sync::Arc;
 pub enum Ask {
     /// Who are you?
     Observe,
-    /// Hand the lead from one to the other; refuse if somebody else leads.
-    SwitchOver {
-        /// Who leads now.
-        leader: String,
-        /// Who is to lead.
-        candidate: String,
-    },
-    /// Look at your cluster now.
-    Nudge,
-    /// Keep these parameters; None removes one.
-    SetParameters(BTreeMap<String, Option<String>>),
-    /// Restart in your container.
-    Restart,
+    /// To do something.
+    Do(EngineAct),
 }
 
 /// One question to one member's engine.
@@ -96,7 +85,7 @@ impl EngineCall {
 #[derive(Clone, Debug, PartialEq)]
 pub enum EngineOutcome {
     /// What was seen; also that nothing could be.
-    Saw(Box<Sighting>),
+    Saw(Answer),
     /// What the engine said to something that it was asked to do.
     Replied(Reply),
 }
@@ -105,7 +94,7 @@ pub enum EngineOutcome {
 #[derive(Clone, Debug)]
 pub(crate) enum EnginePurpose {
     Observe { uid: String },
-    Switch { id: String },
+    Errand { id: String },
     Restart { member: String },
     Nudge,
     Tell,
@@ -114,23 +103,19 @@ pub(crate) enum EnginePurpose {
 /// What a warrant has become: a question that is held back until it is stored that it was asked.
 /// It is put at most once, like any call that was made.
 #[derive(Clone, Debug)]
-struct HeldSwitch {
+struct HeldErrand {
     id: String,
     /// Who is asked, and which pod of that name.
-    from: Pinned,
-    ask: Ask,
+    pod: Pinned,
+    act: EngineAct,
 }
 
-impl HeldSwitch {
-    fn by(warrant: SwitchWarrant) -> Self {
-        let ask = Ask::SwitchOver {
-            leader: warrant.from().name.clone(),
-            candidate: warrant.to().name.clone(),
-        };
+impl HeldErrand {
+    fn by(warrant: ErrandWarrant) -> Self {
         Self {
             id: warrant.id().to_owned(),
-            from: warrant.from().clone(),
-            ask,
+            pod: warrant.pod().clone(),
+            act: warrant.act().clone(),
         }
     }
 }
@@ -146,8 +131,8 @@ pub(crate) struct Engines {
     told: BTreeMap<String, Time>,
     /// By pod: what of it showed last that its engine has something to say.
     signs: BTreeMap<String, String>,
-    /// The switchover that is about to be stored as asked.
-    held: Option<HeldSwitch>,
+    /// The errand that is about to be stored as asked.
+    held: Option<HeldErrand>,
     /// The newest plan tells an engine something.
     pub telling: bool,
 }
@@ -253,67 +238,56 @@ impl Conductor {
     }
 
     /// Tells engines what disrupts nobody, not too often.
-    pub(crate) fn tell_engines(
-        &mut self,
-        now: Time,
-        writes: Vec<EngineWrite>,
-        out: &mut Vec<Output>,
-    ) {
-        for write in writes {
-            let (member, uid, ask) = match write {
-                EngineWrite::Nudge { member, uid } => (member, uid, Ask::Nudge),
-                EngineWrite::SetParameters {
-                    member,
-                    uid,
-                    parameters,
-                } => (member, uid, Ask::SetParameters(parameters)),
-            };
-            let key = format!("{member}/{}", matches!(ask, Ask::Nudge));
+    pub(crate) fn tell_engines(&mut self, now: Time, tells: Vec<Tell>, out: &mut Vec<Output>) {
+        for tell in tells {
+            let nudges = *tell.act() == EngineAct::Nudge;
+            let key = format!("{}/{nudges}", tell.member());
             let due = self
                 .engines
                 .told
                 .get(&key)
                 .map_or(now, |t| t.plus_ms(TELL_EVERY_MS));
             let snap = &self.world.snap;
-            let pod = snap.pods.get(&member);
-            let Some(pod) = pod.filter(|p| p.meta.pin.uid == uid && due <= now) else {
+            let pod = snap.pods.get(tell.member());
+            let Some(pod) = pod.filter(|p| p.meta.pin.uid == tell.uid() && due <= now) else {
                 continue;
             };
             self.engines.told.insert(key, now);
-            let purpose = match ask {
-                Ask::Nudge => EnginePurpose::Nudge,
-                _ => EnginePurpose::Tell,
+            let purpose = if nudges {
+                EnginePurpose::Nudge
+            } else {
+                EnginePurpose::Tell
             };
-            let call = engine_call(snap, now, pod, ask);
+            let call = engine_call(snap, now, pod, Ask::Do(tell.act().clone()));
             self.ask(purpose, call, out);
         }
     }
 
-    /// A switchover was confirmed: as soon as it is stored as asked, the engine is asked.
-    pub(crate) fn hold_switch(&mut self, warrant: SwitchWarrant) {
-        self.engines.held = Some(HeldSwitch::by(warrant));
+    /// An errand was confirmed: as soon as it is stored as asked, the engine is asked.
+    pub(crate) fn hold_errand(&mut self, warrant: ErrandWarrant) {
+        self.engines.held = Some(HeldErrand::by(warrant));
     }
 
     /// The status was not stored, or nobody knows: what was confirmed for it is looked at again.
-    pub(crate) fn withdraw_switch(&mut self) {
+    pub(crate) fn withdraw_errand(&mut self) {
         if let Some(held) = self.engines.held.take() {
-            self.memory().switches.remove(&held.id);
+            self.memory().errands.remove(&held.id);
         }
     }
 
-    /// The switchover is stored as asked, by us, just now: the engine is asked, once.
-    pub(crate) fn ask_for_switch(&mut self, now: Time, id: &str, out: &mut Vec<Output>) {
+    /// The errand is stored as asked, by us, just now: the engine is asked, once.
+    pub(crate) fn begin_errand(&mut self, now: Time, id: &str, out: &mut Vec<Output>) {
         let held = self.engines.held.take().filter(|held| held.id == id);
-        let Some(HeldSwitch { id, from, ask }) = held else {
+        let Some(HeldErrand { id, pod, act }) = held else {
             return;
         };
         let snap = &self.world.snap;
-        let pod = snap.pods.get(&from.name);
-        let Some(pod) = pod.filter(|p| p.meta.pin.uid == from.uid) else {
+        let there = snap.pods.get(&pod.name);
+        let Some(there) = there.filter(|p| p.meta.pin.uid == pod.uid) else {
             return;
         };
-        let call = engine_call(snap, now, pod, ask);
-        self.ask(EnginePurpose::Switch { id }, call, out);
+        let call = engine_call(snap, now, there, Ask::Do(act));
+        self.ask(EnginePurpose::Errand { id }, call, out);
         self.ask_again();
     }
 
@@ -324,7 +298,7 @@ impl Conductor {
             return;
         };
         let member = pod.meta.pin.name.clone();
-        let call = engine_call(snap, now, pod, Ask::Restart);
+        let call = engine_call(snap, now, pod, Ask::Do(EngineAct::Restart));
         self.busy.insert((Kind::Pod, member.clone()));
         self.ask(EnginePurpose::Restart { member }, call, out);
     }
@@ -349,13 +323,13 @@ impl Conductor {
             self.rests_until = None;
         }
         if older.is_none_or(|s| s.asked <= said.asked) {
-            self.memory().pod_mut(&uid).said = Some((*said).into());
+            self.memory().pod_mut(&uid).said = Some(said.into());
         }
     }
 
     fn engine_replied(&mut self, now: Time, purpose: EnginePurpose, outcome: EngineOutcome) {
         match (purpose, outcome) {
-            (EnginePurpose::Switch { id }, EngineOutcome::Replied(reply)) => {
+            (EnginePurpose::Errand { id }, EngineOutcome::Replied(reply)) => {
                 let refused = match &reply {
                     Reply::Refused(cause) | Reply::Unauthorised(cause) => cause.clone(),
                     // Whether it came about is seen by looking.
@@ -370,8 +344,8 @@ impl Conductor {
                     self.replied(now, told(), reply);
                 }
                 self.memory()
-                    .switches
-                    .insert(id, SwitchNews::Refused(refused));
+                    .errands
+                    .insert(id, ErrandNews::Refused(refused));
                 self.ask_again();
             }
             (EnginePurpose::Restart { member }, EngineOutcome::Replied(reply)) => {

@@ -2,9 +2,11 @@
 
 use crate::Kind;
 use ensemble_api::status::ParameterState;
-use ensemble_api::{Reason, labels};
+use ensemble_api::{EnsembleSpec, Reason, labels};
+use ensemble_planner::abilities::Abilities;
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Lead;
+use ensemble_planner::errand::Errand;
 use ensemble_planner::memory::{PodMemory, Run};
 use ensemble_planner::miscount::miscounted;
 use ensemble_planner::pull::Pull;
@@ -16,11 +18,23 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Says what the engine of a spec can do, and how its answers are understood.
+#[derive(Clone, Copy, Debug)]
+pub struct Knows(pub fn(&EnsembleSpec) -> Abilities);
+
+impl Default for Knows {
+    fn default() -> Self {
+        Self(ensemble_engines::abilities)
+    }
+}
+
 /// The world as told so far.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// What a plan is made from.
     pub snap: Snapshot,
+    /// Who knows engines.
+    pub knows: Knows,
     /// Whether the Ensemble exists.
     pub present: bool,
     /// Why the Ensemble cannot be read.
@@ -75,7 +89,7 @@ impl World {
         match EnsembleView::read_after(object, &self.snap.ensemble) {
             Ok(view) => {
                 self.unreadable = None;
-                self.snap.abilities = ensemble_engines::abilities(&view.spec);
+                self.snap.abilities = self.knows.0(&view.spec);
                 self.snap.ensemble = view;
                 self.snap.from_spec = Some(self.snap.from_spec());
             }
@@ -131,10 +145,7 @@ impl World {
                 .map(|p| format!("{}/{term}", p.meta.pin.uid)),
             _ => None,
         };
-        let kept = cast
-            .roles()
-            .leader_says()
-            .and_then(|s| s.parameters.clone());
+        let kept = cast.engine().cohort().and_then(|c| c.parameters.clone());
         let told = self
             .snap
             .ensemble
@@ -184,10 +195,10 @@ impl World {
                 known.foreign_since.get_or_insert(now);
             }
         }
-        let switch = snap.ensemble.status.switchover.as_ref();
-        memory
-            .switches
-            .retain(|id, _| switch.is_some_and(|s| s.id == *id && s.phase.is_open()));
+        let status = &snap.ensemble.status;
+        let is_open =
+            |id: &String| Errand::stored(status).any(|e| e.id == *id && e.phase.is_open());
+        memory.errands.retain(|id, _| is_open(id));
         let engine = snap.ensemble.spec.engine_container();
         for pod in snap.pods.values() {
             let uid = &pod.meta.pin.uid;

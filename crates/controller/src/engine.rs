@@ -1,9 +1,8 @@
 //! Asking engines what a conductor wants asked, with what the user's Secret brings.
 
-use ensemble_api::engine::Patroni as Spec;
 use ensemble_conductor::{Ask, EngineCall, EngineOutcome};
-use ensemble_engines::{Access, Patroni, Target};
-use ensemble_planner::engine::{Reply, Sighting, WhyUnknown};
+use ensemble_engines::{Access, Contact, Means, Speaks, Target};
+use ensemble_planner::engine::{Answer, Reply, WhyUnknown};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use std::collections::BTreeMap;
@@ -20,10 +19,17 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// After that long unused, what a Secret brought is forgotten.
 const FORGET: Duration = Duration::from_secs(300);
 
-type Key = (String, Option<String>, bool);
+/// Which engine, in which namespace, by which Secret, over TLS or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    engine: &'static str,
+    namespace: String,
+    secret: Option<String>,
+    tls: bool,
+}
 
 /// What a Secret brought, or why it brought nothing, and when.
-type Brought = (Instant, Result<Patroni, String>);
+type Brought = (Instant, Result<Arc<dyn Speaks>, String>);
 
 /// Held while the Secret is read, by those who need that very Secret: one of them reads, and nobody
 /// else waits.
@@ -46,39 +52,37 @@ impl Asker {
 
     /// Asks, and says what came of it.
     pub async fn ask(&self, call: &EngineCall, leading: impl Fn() -> bool) -> EngineOutcome {
-        let engine = call.spec().engine.as_ref();
-        let Some(spec) = engine.and_then(|e| e.patroni.as_ref()) else {
+        let contact = ensemble_engines::contact(call.spec());
+        let means = contact.and_then(|(contact, engine)| Some((contact, (contact.by)(engine)?)));
+        let Some((contact, means)) = means else {
             let cause = "spec.engine names no engine that can be asked".to_owned();
             return refused(call, cause);
         };
-        let key = (
-            call.namespace().to_owned(),
-            spec.secret_name.clone(),
-            spec.tls,
-        );
-        let patroni = match self.patroni(&key).await {
-            Ok(patroni) => patroni,
+        let key = Key {
+            engine: contact.field,
+            namespace: call.namespace().to_owned(),
+            secret: means.secret.map(str::to_owned),
+            tls: means.tls,
+        };
+        let engine = match self.engine(contact, &key).await {
+            Ok(engine) => engine,
             Err(cause) => return refused(call, cause),
         };
-        let target = target(call, spec);
+        let target = target(call, &means);
         let reply = match call.ask() {
             Ask::Observe => {
-                let said = patroni.observe(&target, call.asked()).await;
-                return EngineOutcome::Saw(Box::new(said));
+                return EngineOutcome::Saw(engine.observe(&target, call.asked()).await);
             }
-            _ if !leading() => Reply::Refused("not asked: this controller does not lead".into()),
-            Ask::SwitchOver { leader, candidate } => {
-                patroni.switch_over(&target, leader, candidate).await
+            Ask::Do(_) if !leading() => {
+                Reply::Refused("not asked: this controller does not lead".into())
             }
-            Ask::Nudge => patroni.nudge(&target).await,
-            Ask::SetParameters(parameters) => patroni.set_parameters(&target, parameters).await,
-            Ask::Restart => patroni.restart(&target).await,
+            Ask::Do(act) => engine.tell(&target, act).await,
         };
         let Reply::Unauthorised(cause) = reply else {
             return EngineOutcome::Replied(reply);
         };
         self.forget(&key);
-        let whence = described(&key.1);
+        let whence = described(&key);
         EngineOutcome::Replied(Reply::Unauthorised(format!(
             "{cause}, with the credentials of {whence}"
         )))
@@ -102,7 +106,7 @@ impl Asker {
         })
     }
 
-    async fn patroni(&self, key: &Key) -> Result<Patroni, String> {
+    async fn engine(&self, contact: &Contact, key: &Key) -> Result<Arc<dyn Speaks>, String> {
         let cell = self.cell(key);
         let mut brought = cell.lock().await;
         if let Some((read, result)) = &*brought {
@@ -115,19 +119,19 @@ impl Asker {
                 return result.clone();
             }
         }
-        let result = self.read(key).await;
+        let result = self.read(contact, key).await;
         *brought = Some((Instant::now(), result.clone()));
         result
     }
 
-    async fn read(&self, (namespace, name, tls): &Key) -> Result<Patroni, String> {
-        let data = match name {
-            Some(name) => self.secret(namespace, name).await?,
+    async fn read(&self, contact: &Contact, key: &Key) -> Result<Arc<dyn Speaks>, String> {
+        let data = match &key.secret {
+            Some(name) => self.secret(&key.namespace, name).await?,
             None => BTreeMap::new(),
         };
-        let access = Access::from_secret(*tls, &data);
-        let access = access.map_err(|e| format!("{}: {e}", described(name)))?;
-        Patroni::new(&access).map_err(|e| format!("{}: {e}", described(name)))
+        let wrong = |e| format!("{}: {e}", described(key));
+        let access = Access::from_secret(key.tls, &data).map_err(wrong)?;
+        (contact.with)(&access).map_err(wrong)
     }
 
     async fn secret(
@@ -161,16 +165,16 @@ fn is_used(cell: &Cell) -> bool {
     recent || Arc::strong_count(cell) > 1
 }
 
-fn described(name: &Option<String>) -> String {
-    name.as_ref()
-        .map_or_else(|| "spec.engine.patroni".into(), |n| format!("Secret {n}"))
+fn described(key: &Key) -> String {
+    let secret = key.secret.as_ref().map(|name| format!("Secret {name}"));
+    secret.unwrap_or_else(|| key.engine.to_owned())
 }
 
-fn target(call: &EngineCall, spec: &Spec) -> Target {
+fn target(call: &EngineCall, means: &Means<'_>) -> Target {
     Target {
         member: call.member().to_owned(),
         address: call.address().to_owned(),
-        port: spec.port,
+        port: means.port,
         peers: call.peers().clone(),
     }
 }
@@ -180,7 +184,7 @@ fn refused(call: &EngineCall, cause: String) -> EngineOutcome {
     match call.ask() {
         Ask::Observe => {
             let why = WhyUnknown::Unauthorised(cause);
-            EngineOutcome::Saw(Box::new(Sighting::unknown(call.asked(), why)))
+            EngineOutcome::Saw(Answer::unknown(call.asked(), why))
         }
         _ => EngineOutcome::Replied(Reply::Unauthorised(cause)),
     }
@@ -194,7 +198,19 @@ mod tests {
     use simkube::{Request as Call, Resource};
 
     fn key(name: &str) -> Key {
-        ("shop".to_owned(), Some(name.to_owned()), false)
+        Key {
+            engine: "spec.engine.patroni",
+            namespace: "shop".to_owned(),
+            secret: Some(name.to_owned()),
+            tls: false,
+        }
+    }
+
+    /// How Patroni is spoken with, as an asker finds it.
+    fn contact() -> &'static Contact {
+        let spec = json!({"replicas": 3, "template": {}, "engine": {"patroni": {}}});
+        let spec = serde_json::from_value(spec).unwrap();
+        ensemble_engines::contact(&spec).unwrap().0
     }
 
     /// An API server with a Secret of that name, and who asks it.
@@ -221,7 +237,7 @@ mod tests {
         let (server, asker) = stage("patroni");
         let all = (0..100).map(|_| {
             let asker = asker.clone();
-            tokio::spawn(async move { asker.patroni(&key("patroni")).await.is_ok() })
+            tokio::spawn(async move { asker.engine(contact(), &key("patroni")).await.is_ok() })
         });
         for one in all.collect::<Vec<_>>() {
             assert!(one.await.unwrap());
@@ -233,7 +249,7 @@ mod tests {
     async fn a_rotated_secret_is_noticed_after_half_a_minute() {
         let (server, asker) = stage("patroni");
         for _ in 0..60 {
-            assert!(asker.patroni(&key("patroni")).await.is_ok());
+            assert!(asker.engine(contact(), &key("patroni")).await.is_ok());
             seconds(1).await;
         }
         assert_eq!(server.asked().len(), 2);
@@ -243,27 +259,31 @@ mod tests {
     async fn a_secret_that_cannot_be_read_is_tried_again_soon_but_not_by_everybody() {
         let (server, asker) = stage("patroni");
         for _ in 0..100 {
-            let cause = asker.patroni(&key("missing")).await.err().unwrap();
+            let cause = asker
+                .engine(contact(), &key("missing"))
+                .await
+                .err()
+                .unwrap();
             assert!(cause.contains("Secret missing cannot be read"), "{cause}");
         }
         assert_eq!(server.asked().len(), 1);
         seconds(TRY_AGAIN.as_secs()).await;
-        assert!(asker.patroni(&key("missing")).await.is_err());
+        assert!(asker.engine(contact(), &key("missing")).await.is_err());
         assert_eq!(server.asked().len(), 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_one_secret_keeps_nobody_waiting_for_another() {
         let (server, asker) = stage("patroni");
-        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        assert!(asker.engine(contact(), &key("patroni")).await.is_ok());
         server.is(Trouble::Silent);
         let slow = tokio::spawn({
             let asker = asker.clone();
-            async move { asker.patroni(&key("slow")).await }
+            async move { asker.engine(contact(), &key("slow")).await }
         });
         seconds(1).await;
         let asked = Instant::now();
-        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        assert!(asker.engine(contact(), &key("patroni")).await.is_ok());
         assert_eq!(asked.elapsed(), Duration::ZERO);
         // Nor does it wait for ever.
         let cause = slow.await.unwrap().err().unwrap();
@@ -273,21 +293,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn credentials_that_were_refused_are_read_again_at_once() {
         let (server, asker) = stage("patroni");
-        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        assert!(asker.engine(contact(), &key("patroni")).await.is_ok());
         asker.forget(&key("patroni"));
-        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        assert!(asker.engine(contact(), &key("patroni")).await.is_ok());
         assert_eq!(server.asked().len(), 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_uses_any_more_is_forgotten() {
         let (server, asker) = stage("patroni");
-        assert!(asker.patroni(&key("patroni")).await.is_ok());
+        assert!(asker.engine(contact(), &key("patroni")).await.is_ok());
         seconds(FORGET.as_secs()).await;
         let other = json!({"metadata": {"name": "other"}});
         let create = Call::create(Resource::Secrets, "shop", other);
         server.with(|cluster| cluster.call(&create)).unwrap();
-        assert!(asker.patroni(&key("other")).await.is_ok());
+        assert!(asker.engine(contact(), &key("other")).await.is_ok());
         assert_eq!(asker.with_known(|known| known.len()), 1);
     }
 }

@@ -4,18 +4,21 @@
 //! was taken, refused, or whether nobody knows; what came of it is seen by looking again. Nothing
 //! here decides, retries or remembers.
 //!
-//! What each engine can do and demands is here, too: the planner knows none of them. That part does
-//! no I/O, and is all that is left without the feature `wire`.
+//! How what they say is understood, and what each engine can do and demands, is here, too: the planner
+//! knows none of them. That part does no I/O, and is all that is left without the feature `wire`.
+//!
+//! An engine is a folder and a line in the table.
 
-mod abilities;
 #[cfg(feature = "wire")]
 mod access;
 #[cfg(feature = "wire")]
 mod failure;
-#[cfg(feature = "wire")]
-mod patroni;
+mod labels;
+pub mod patroni;
 mod postgres;
-mod sign;
+#[cfg(feature = "wire")]
+mod speaks;
+mod table;
 #[cfg(feature = "wire")]
 mod target;
 #[cfg(feature = "wire")]
@@ -23,11 +26,13 @@ mod tls;
 #[cfg(feature = "wire")]
 mod wire;
 
-pub use abilities::{abilities, wrong_parameter};
 #[cfg(feature = "wire")]
 pub use access::{Access, AccessError};
+pub use patroni::wrong_parameter;
 #[cfg(feature = "wire")]
-pub use patroni::Patroni;
-pub use sign::sign;
+pub use speaks::{Contact, Later, Means, Speaks};
+#[cfg(feature = "wire")]
+pub use table::contact;
+pub use table::{abilities, sign};
 #[cfg(feature = "wire")]
 pub use target::Target;

@@ -4,7 +4,8 @@
 
 mod fake;
 
-use ensemble_engines::{Access, Patroni};
+use ensemble_engines::Access;
+use ensemble_engines::patroni::Patroni;
 use ensemble_planner::engine::Reply;
 use fake::{Fake, Says, says};
 
@@ -82,8 +83,6 @@ async fn wrong_credentials_and_no_answer_are_told_apart() {
 #[tokio::test]
 async fn a_password_does_not_go_along_with_a_look_in_the_clear() {
     let fake = Fake::start(&[]).await;
-    admin()
-        .observe(&fake.target("pg-0"), Default::default())
-        .await;
+    admin().look(&fake.target("pg-0")).await;
     assert!(!fake.heard().concat().contains("authorization"));
 }

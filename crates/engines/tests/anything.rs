@@ -4,9 +4,8 @@
 
 mod fake;
 
-use ensemble_engines::{Access, Patroni};
-use ensemble_planner::engine::Role;
-use ensemble_planner::time::Time;
+use ensemble_engines::Access;
+use ensemble_engines::patroni::{Patroni, Role};
 use fake::{Fake, Says, says};
 use proptest::prelude::*;
 
@@ -47,7 +46,7 @@ proptest! {
         let said = runtime.block_on(async {
             let fake = Fake::start(&[("GET /health", status), ("GET /cluster", cluster)]).await;
             let patroni = Patroni::new(&Access::default()).unwrap();
-            patroni.observe(&fake.target("pg-0"), Time(7)).await
+            patroni.look(&fake.target("pg-0")).await
         });
         prop_assert_ne!(said.role, Role::Leader);
     }

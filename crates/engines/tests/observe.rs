@@ -5,14 +5,14 @@
 
 mod fake;
 
-use ensemble_engines::{Access, Patroni};
-use ensemble_planner::engine::{Role, Sighting, Synchronous, WhyUnknown};
-use ensemble_planner::time::Time;
+use ensemble_engines::Access;
+use ensemble_engines::patroni::{Patroni, Role, Sighting, Synchronous};
+use ensemble_planner::engine::WhyUnknown;
 use fake::{Fake, Says, says};
 
 async fn look(fake: &Fake, member: &str) -> Sighting {
     let patroni = Patroni::new(&Access::default()).unwrap();
-    patroni.observe(&fake.target(member), Time(7)).await
+    patroni.look(&fake.target(member)).await
 }
 
 fn recorded(version: &str, file: &str) -> String {
@@ -47,7 +47,7 @@ async fn a_leader_is_seen_with_its_replicas_and_its_configuration() {
     for version in ["3.0.2", "4.1.5"] {
         let said = of_recorded(version, "1", "pg-0").await;
         assert_eq!(said.role, Role::Leader);
-        assert_eq!((said.asked, said.term), (Time(7), 1));
+        assert_eq!(said.term, 1);
         assert_eq!(said.version, version);
         assert_eq!(said.lock.as_deref(), Some("pg-0"));
         assert!(said.attached["pg-1"].streaming && said.attached["pg-1"].synchronous);
@@ -209,7 +209,7 @@ async fn silence_and_a_closed_port_are_unreachable() {
     let mut target = Fake::start(&[]).await.target("pg-0");
     target.port = 1;
     let patroni = Patroni::new(&Access::default()).unwrap();
-    let said = patroni.observe(&target, Time(7)).await;
+    let said = patroni.look(&target).await;
     let cause = "GET /health: connection refused".to_string();
     assert_eq!(said.role, Role::Unknown(WhyUnknown::Unreachable(cause)));
 }

@@ -4,9 +4,9 @@
 
 mod fake;
 
-use ensemble_engines::{Access, Patroni};
-use ensemble_planner::engine::{Role, WhyUnknown};
-use ensemble_planner::time::Time;
+use ensemble_engines::Access;
+use ensemble_engines::patroni::{Patroni, Role};
+use ensemble_planner::engine::WhyUnknown;
 use fake::{Fake, says};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
@@ -62,7 +62,7 @@ async fn role(access: &Access, tls: Option<TlsAcceptor>) -> String {
     let answers = [("GET /health", says(500, "reached"))];
     let fake = Fake::start_at("127.0.0.1:0", &answers, tls).await;
     let patroni = Patroni::new(access).unwrap();
-    let said = patroni.observe(&fake.target("pg-0"), Time(7)).await;
+    let said = patroni.look(&fake.target("pg-0")).await;
     let Role::Unknown(why) = said.role else {
         panic!("a role from nowhere");
     };

@@ -3,12 +3,15 @@
 //! The planner knows no engine. Whoever makes a snapshot hands these in, from the crate that knows
 //! them all; the planner decides by them.
 
+use crate::engine::Judge;
 use ensemble_api::WrongValue;
 use std::collections::BTreeMap;
 
 /// What one kind of engine can do and demands. Without an engine: nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
+    /// How what its members say is understood. Without it nothing is known of any of them.
+    pub judge: Option<Judge>,
     /// Its members can be asked who they are.
     pub can_answer: bool,
     /// It hands the lead over to whom it is told.

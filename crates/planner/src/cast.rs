@@ -1,10 +1,11 @@
 //! Who is on stage: every member's pod looked up and judged once, however often a plan asks.
 
 use crate::claims::{self, ClaimGroup};
-use crate::engine::{Lead, Roles};
+use crate::engine::{EngineView, Hearing, Lead};
 use crate::ledger::Ledgers;
 use crate::presence::{self, Presence};
 use crate::roster::{MemberId, Roster, Whose};
+use crate::safety;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::PodView;
@@ -23,7 +24,7 @@ pub struct Cast<'s> {
     seats: BTreeMap<MemberId, Seat<'s>>,
     /// For those that are asked for, once somebody wants to know.
     groups: BTreeMap<MemberId, OnceCell<ClaimGroup>>,
-    roles: Roles,
+    engine: EngineView,
 }
 
 /// The pod that stands under a member's name.
@@ -67,9 +68,9 @@ impl<'s> Cast<'s> {
             roster,
             ledger,
             seats,
-            roles: Roles::equals(),
+            engine: EngineView::default(),
         };
-        cast.roles = Roles::of(&cast);
+        cast.engine = judged(&cast);
         cast
     }
 
@@ -93,19 +94,19 @@ impl<'s> Cast<'s> {
         self.since
     }
 
-    /// What is known of roles.
-    pub fn roles(&self) -> &Roles {
-        &self.roles
+    /// Who is who.
+    pub fn engine(&self) -> &EngineView {
+        &self.engine
     }
 
     /// Who leads.
     pub fn lead(&self) -> &Lead {
-        &self.roles.lead
+        self.engine.lead()
     }
 
     /// Whether a member is as good as its leader would need it to be; else why not.
     pub fn in_sync(&self, member: MemberId) -> Result<(), String> {
-        self.roles.in_sync(&self.roster, member)
+        safety::in_sync(self, member)
     }
 
     /// Whether a member is Ready for long enough and, where there are roles, in sync.
@@ -179,6 +180,17 @@ impl<'s> Cast<'s> {
     /// The ledger as stored, put right by what exists.
     pub fn ledger(&self) -> &Ledgers {
         &self.ledger
+    }
+}
+
+/// What is heard is put before the engine's judge. Where there is none, nobody is known.
+fn judged(cast: &Cast<'_>) -> EngineView {
+    let Some(hearing) = Hearing::of(cast) else {
+        return EngineView::default();
+    };
+    match cast.abilities.judge {
+        Some(judge) => judge.0(&hearing),
+        None => hearing.unjudged(),
     }
 }
 

@@ -28,14 +28,14 @@ mod permit {}
 mod warrant {}
 
 /// ```
-/// use ensemble_planner::SwitchWarrant;
-/// fn again(one: SwitchWarrant) -> SwitchWarrant { let SwitchWarrant { .. } = &one; one }
+/// use ensemble_planner::ErrandWarrant;
+/// fn again(one: ErrandWarrant) -> ErrandWarrant { let ErrandWarrant { .. } = &one; one }
 /// ```
 /// ```compile_fail,E0451
-/// use ensemble_planner::SwitchWarrant;
-/// fn again(one: SwitchWarrant) -> SwitchWarrant { let SwitchWarrant { .. } = &one; SwitchWarrant { ..one } }
+/// use ensemble_planner::ErrandWarrant;
+/// fn again(one: ErrandWarrant) -> ErrandWarrant { let ErrandWarrant { .. } = &one; ErrandWarrant { ..one } }
 /// ```
-mod switch_warrant {}
+mod errand_warrant {}
 
 /// ```
 /// use ensemble_planner::Letting;

@@ -11,6 +11,7 @@ pub mod claims;
 #[cfg(doctest)]
 mod consent;
 pub mod engine;
+pub mod errand;
 pub mod evidence;
 pub mod kinds;
 pub mod ledger;
@@ -39,7 +40,7 @@ pub mod write;
 
 pub use plan::{Plan, plan};
 pub use safety::{
-    Letting, Permit, Refusal, Safety, SwitchWarrant, Warrant, confirm, confirm_switch,
+    ErrandWarrant, Letting, Permit, Refusal, Safety, Warrant, confirm, confirm_errand,
 };
 pub use snapshot::Snapshot;
 pub use time::Time;

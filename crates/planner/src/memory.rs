@@ -3,7 +3,7 @@
 //! Times by our own clock, answers to calls, results of checks. All of it may be lost at any time:
 //! what is lost makes us wait longer or ask again, never act sooner.
 
-use crate::engine::Sighting;
+use crate::engine::Answer;
 pub use crate::kinds::Kind;
 use crate::time::Time;
 use crate::view::Pinned;
@@ -87,9 +87,9 @@ pub struct Run {
     pub since: Time,
 }
 
-/// What became of the switchover that is under way.
+/// What became of an errand that is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SwitchNews {
+pub enum ErrandNews {
     /// It was looked at afresh and may be asked for.
     Confirmed,
     /// It was refused, by us on a fresh view or by the engine, for that cause.
@@ -111,8 +111,8 @@ pub struct PodMemory {
     pub foreign_since: Option<Time>,
     /// What the API server refuses to change in it.
     pub refused: Option<Refused>,
-    /// What its member last said of its role.
-    pub said: Option<Arc<Sighting>>,
+    /// What its member last said of itself.
+    pub said: Option<Arc<Answer>>,
     /// Which run of the engine's container it is.
     pub run: Option<Run>,
 }
@@ -156,8 +156,8 @@ pub struct Memory {
     pub led_since: Option<Time>,
     /// Since when the leader says that it keeps the parameters that it was told.
     pub told_since: Option<Time>,
-    /// By the id of a switchover: what is known of it beside what is stored.
-    pub switches: BTreeMap<String, SwitchNews>,
+    /// By the id of an errand: what is known of it beside what is stored.
+    pub errands: BTreeMap<String, ErrandNews>,
     /// By revision and node: images pulled ahead.
     pub pulled: BTreeSet<(String, String)>,
 }

@@ -2,7 +2,7 @@
 //! waits for a restart.
 
 use crate::cast::Cast;
-use crate::engine::{Role, WhyUnknown};
+use crate::engine::{Duty, WhyUnknown};
 use crate::memory::Kind;
 use crate::roster::MemberId;
 use crate::wish::Cause;
@@ -26,7 +26,7 @@ pub(crate) fn wanted(cast: &Cast<'_>) -> Option<Values> {
 
 /// What the engine keeps, by its leader's word.
 pub(crate) fn kept<'c>(cast: &'c Cast<'_>) -> Option<&'c Values> {
-    cast.roles().leader_says()?.parameters.as_ref()
+    cast.engine().cohort()?.parameters.as_ref()
 }
 
 /// Whether all of a change is still wanted.
@@ -61,8 +61,8 @@ pub(crate) fn failed(cast: &Cast<'_>) -> Option<String> {
         let failure = cast.memory.failures.get(&(Kind::Pod, name.clone()))?;
         let words = match failure.reason {
             Reason::EngineFailing => &failure.message,
-            Reason::EngineUnreachable => match cast.roles().sighting(m).map(|s| &s.role) {
-                Some(Role::Unknown(WhyUnknown::Unreadable(state))) => state,
+            Reason::EngineUnreachable => match cast.engine().standing(m).map(|s| &s.duty) {
+                Some(Duty::Unknown(WhyUnknown::Unreadable(state))) => state,
                 _ => return None,
             },
             _ => return None,
@@ -73,7 +73,7 @@ pub(crate) fn failed(cast: &Cast<'_>) -> Option<String> {
 
 /// Members that say that they wait for a restart.
 pub(crate) fn pending(cast: &Cast<'_>) -> Vec<MemberId> {
-    let said = |m: &MemberId| cast.roles().sighting(*m);
+    let said = |m: &MemberId| cast.engine().standing(*m);
     let pending = |m: &MemberId| said(m).is_some_and(|s| s.pending_restart);
     cast.members().filter(pending).collect()
 }

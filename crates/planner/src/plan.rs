@@ -1,6 +1,7 @@
 //! One pass: a straight list of steps.
 
 use crate::cast::Cast;
+use crate::engine::Tell;
 use crate::ledger::Ledgers;
 use crate::memory::Failure;
 use crate::revision::Revisions;
@@ -27,34 +28,13 @@ pub struct Plan {
     /// Claims that may be let go.
     pub lettings: Vec<Letting>,
     /// What the engine is to be told that disrupts nobody.
-    pub engine: Vec<EngineWrite>,
+    pub engine: Vec<Tell>,
     /// How closely the engine has to be watched.
     pub watch: Watch,
     /// What the plan says.
     pub report: Report,
     /// When something changes by time alone.
     pub wake_at: Option<Time>,
-}
-
-/// Something that an engine is told and that disrupts nobody.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EngineWrite {
-    /// Look at your cluster now, rather than in your next round.
-    Nudge {
-        /// The leader.
-        member: String,
-        /// Its pod.
-        uid: String,
-    },
-    /// Keep these parameters; None removes one.
-    SetParameters {
-        /// The leader.
-        member: String,
-        /// Its pod.
-        uid: String,
-        /// By name.
-        parameters: std::collections::BTreeMap<String, Option<String>>,
-    },
 }
 
 /// How closely an engine has to be watched.
@@ -125,7 +105,7 @@ pub(crate) struct Draft<'s> {
     pub writes: Vec<Write>,
     pub permits: Vec<Permit>,
     pub lettings: Vec<Letting>,
-    pub engine: Vec<EngineWrite>,
+    pub engine: Vec<Tell>,
     pub steps: Vec<Step>,
     pub wake: Wake,
 }
@@ -182,7 +162,7 @@ impl<'s> Draft<'s> {
     /// Wants the lead handed to whoever is best among those that will do.
     pub fn hand_over_to_best(&mut self, sake: Sake<'_>, will_do: impl Fn(MemberId) -> bool) {
         let snap = self.snap;
-        let leader = snap.roles().leader();
+        let leader = snap.engine().leader();
         let others: Vec<MemberId> = snap
             .roster()
             .wanted()
@@ -193,12 +173,18 @@ impl<'s> Draft<'s> {
             .copied()
             .filter(|m| will_do(*m) && self.safety.may_succeed(*m).is_ok())
             .collect();
-        let lag = |m: MemberId| snap.roles().sighting(m).and_then(|s| s.lag).unwrap_or(0);
         let outdated = |m: MemberId| {
             let pod = snap.our_pod(m);
             !pod.is_some_and(|p| self.revisions.is_current(p.revision()))
         };
-        heirs.sort_by_key(|m| (outdated(*m), self.is_cordoned(*m), lag(*m), *m));
+        heirs.sort_by_key(|m| {
+            (
+                outdated(*m),
+                self.is_cordoned(*m),
+                snap.engine().behind(*m),
+                *m,
+            )
+        });
         if let Some(heir) = heirs.first().copied() {
             self.hand_over(heir, sake);
             return;

@@ -7,11 +7,13 @@ mod common;
 
 use common::*;
 use ensemble_api::Rule;
+use ensemble_engines::patroni::Role;
 use ensemble_planner::cast::Cast;
-use ensemble_planner::engine::{Role, WhyUnknown};
+use ensemble_planner::engine::WhyUnknown;
+use ensemble_planner::errand::Errand;
 use ensemble_planner::roster::MemberId;
 use ensemble_planner::wish::{Act, Cause, Round, Wish};
-use ensemble_planner::{Safety, Time, confirm, confirm_switch, mutants};
+use ensemble_planner::{Safety, Time, confirm, confirm_errand, mutants};
 use serde_json::json;
 
 /// Only the primary is left to be updated.
@@ -182,7 +184,7 @@ const CASES: &[Case] = &[
         let mut world = World::led(3, 0);
         world.but(2, |s| s.lag = Some(1 << 40));
         let snap = world.switching(0, 2, 7, "Proposed").snapshot();
-        confirm_switch(&snap, &stored_switch(&snap), Time(0)).is_err()
+        confirm_errand(&snap, &Errand::of(&stored_switch(&snap)), Time(0)).is_err()
     }),
     (Rule::SwitchWithinBudget, || {
         let mut world = handing_over();
@@ -258,10 +260,18 @@ const CASES: &[Case] = &[
         let intent = &snap.ensemble.status.in_flight[0];
         confirm(&snap, intent, Time(NOW + 1)).is_err()
     }),
+    (Rule::QuorumHolds, || {
+        let mut world = World::voting(5);
+        world.spec(&json!({"rollout": {"maxUnavailable": 5}}));
+        granted(world.prepared("2")).len() == 2
+    }),
+    (Rule::FewVotersGiveWay, || {
+        granted(World::voting(2).prepared("2")) == ["orders-1"]
+    }),
     (Rule::SwitchAtTheSameTerm, || {
         let mut world = handing_over();
         let snap = world.switching(0, 1, 6, "Proposed").snapshot();
-        confirm_switch(&snap, &stored_switch(&snap), Time(0)).is_err()
+        confirm_errand(&snap, &Errand::of(&stored_switch(&snap)), Time(0)).is_err()
     }),
     (Rule::NoChangeInASwitch, || {
         let mut world = World::led(3, 0);

@@ -1,6 +1,6 @@
 //! Questions to engines on their way, and their answers.
 
-use crate::patroni::{self, Said};
+use crate::model::{self, Said};
 use crate::process::{Process, now};
 use crate::world::World;
 use ensemble_conductor::{CallId, EngineCall};
@@ -32,7 +32,7 @@ impl Desk {
             .get(Resource::Pods, call.namespace(), call.member());
         let node = pod.as_ref().and_then(|p| p["spec"]["nodeName"].as_str());
         let reachable = node.is_some_and(|n| world.cluster.is_reachable(n));
-        let answer = patroni::with(world, |model, now| model.ask(now, call, reachable));
+        let answer = model::with(world, |model, now| model.ask(now, call, reachable));
         if let Some(answer) = answer {
             self.waiting.push(Waiting {
                 at: answer.at,
@@ -57,7 +57,7 @@ impl Desk {
         self.waiting = rest;
         let due: Vec<Waiting> = due;
         for waiting in due {
-            let outcome = match (waiting.what, patroni::of(world)) {
+            let outcome = match (waiting.what, model::of(world)) {
                 (Said::Now(outcome), _) => outcome,
                 (Said::Switched(to), Some(model)) => model.switched(&to),
                 (Said::Switched(_), None) => continue,

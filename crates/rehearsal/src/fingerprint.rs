@@ -8,6 +8,7 @@ pub mod sheet;
 
 use crate::world::World;
 use ensemble_conductor::{Ask, EngineCall};
+use ensemble_planner::engine::EngineAct;
 use serde_json::Value;
 use simkube::{Request, Subresource};
 use std::fmt::{self, Write};
@@ -186,16 +187,18 @@ fn params(request: &Request) -> String {
 fn ask(ask: &Ask) -> String {
     match ask {
         Ask::Observe => "observe".into(),
-        Ask::SwitchOver { leader, candidate } => format!("switch from {leader} to {candidate}"),
-        Ask::Nudge => "nudge".into(),
-        Ask::SetParameters(parameters) => {
+        Ask::Do(EngineAct::SwitchOver { leader, candidate }) => {
+            format!("switch from {leader} to {candidate}")
+        }
+        Ask::Do(EngineAct::Nudge) => "nudge".into(),
+        Ask::Do(EngineAct::Configure(parameters)) => {
             let set = parameters.iter().map(|(name, value)| match value {
                 Some(value) => format!("{name}={value}"),
                 None => format!("{name} removed"),
             });
             format!("set {}", set.collect::<Vec<String>>().join(" "))
         }
-        Ask::Restart => "restart".into(),
+        Ask::Do(EngineAct::Restart) => "restart".into(),
     }
 }
 

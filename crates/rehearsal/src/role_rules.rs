@@ -2,11 +2,13 @@
 //! whatever a controller believes.
 
 use crate::invariants::Broken;
+use crate::model;
 use crate::patroni::{self, Patroni};
 use crate::scenario::ensemble;
 use crate::world::{NAMESPACE, World};
 use ensemble_api::Rule;
 use ensemble_conductor::{Ask, EngineCall};
+use ensemble_planner::engine::EngineAct;
 use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
 use serde_json::Value;
 use simkube::{Change, Entry, Object, Resource};
@@ -51,7 +53,7 @@ fn most_changes(world: &World) -> u32 {
     1 + u32::from(order.is_some_and(|o| o == "PrimaryFirst"))
 }
 
-fn engine_image(pod: &Value) -> &Value {
+pub(crate) fn engine_image(pod: &Value) -> &Value {
     &pod["spec"]["containers"][0]["image"]
 }
 
@@ -65,7 +67,7 @@ fn restarting_resources(pod: &Value) -> Vec<&Value> {
     names.flat_map(amounts).collect()
 }
 
-fn is_member(pod: &Value) -> bool {
+pub(crate) fn is_member(pod: &Value) -> bool {
     !pod["metadata"]["labels"]["ensemble.dev/group"].is_null()
 }
 
@@ -167,13 +169,15 @@ impl RoleRules {
 
     /// A controller asks an engine for something.
     pub fn asked(&mut self, world: &World, call: &EngineCall) -> Result<(), Broken> {
+        if let Ask::Do(EngineAct::SwitchOver { leader, candidate }) = call.ask() {
+            self.switch_is_stored(world, leader, candidate)?;
+        }
         let Some(model) = patroni::of(world) else {
             return Ok(());
         };
         let now = world.cluster.now().0;
         match call.ask() {
-            Ask::SwitchOver { leader, candidate } => {
-                self.switch_is_stored(world, leader, candidate)?;
+            Ask::Do(EngineAct::SwitchOver { leader, candidate }) => {
                 successor(model, candidate, now)?;
                 let spec = ensemble(world).map(|e| e["spec"].clone());
                 let budget = budget(&spec.unwrap_or_default());
@@ -182,7 +186,7 @@ impl RoleRules {
                 (self.asked, self.asked_before) = (true, false);
                 Ok(())
             }
-            Ask::Restart => {
+            Ask::Do(EngineAct::Restart) => {
                 let spec = ensemble(world).map(|e| e["spec"].clone());
                 let pod = world.cluster.get(Resource::Pods, NAMESPACE, call.member());
                 let (Some(spec), Some(pod)) = (spec, pod) else {
@@ -199,7 +203,7 @@ impl RoleRules {
                 self.disrupted.insert(target.uid.clone(), (now, start));
                 disruption(world, model, &target, &ending)
             }
-            Ask::Observe | Ask::Nudge | Ask::SetParameters(_) => Ok(()),
+            Ask::Observe | Ask::Do(EngineAct::Nudge | EngineAct::Configure(_)) => Ok(()),
         }
     }
 
@@ -222,7 +226,7 @@ impl RoleRules {
 
     /// Once all is quiet: one leads, and the primary Service leads to it alone.
     pub fn quiet(&self, world: &World) -> Result<(), Broken> {
-        let Some(model) = patroni::of(world) else {
+        let Some(model) = model::of(world) else {
             return Ok(());
         };
         let service = world

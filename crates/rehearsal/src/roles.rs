@@ -1,6 +1,7 @@
 //! Scripts with members that play roles: PostgreSQL under Patroni, as the model has it.
 
 use crate::fault::What;
+use crate::model;
 use crate::patroni::{self, Patroni};
 use crate::rolls;
 use crate::scenario::{
@@ -351,13 +352,13 @@ pub(crate) const LEADS: [Line; 3] = [
 pub(crate) const QUIET: Line = Line::Pass(15);
 pub(crate) const SETTLED: Line = Line::Until("one leads and all others stream", settled);
 pub(crate) const UPDATED: Line = SETTLED;
-const HEAL: Line = Line::Do("the node is back", |w| {
+pub(crate) const HEAL: Line = Line::Do("the node is back", |w| {
     for node in ["node-a", "node-b", "node-c"] {
         w.cluster.heal_node(node);
     }
 });
 pub(crate) const CORDON: Line = Line::Do("kubectl cordon, the leader's node", |w| {
-    let node = patroni::of(w).and_then(Patroni::leader_node);
+    let node = model::of(w).and_then(|m| m.leader_node());
     cordon(w, &node.unwrap_or_default(), true);
 });
 pub(crate) const DRAIN: Line =
@@ -426,7 +427,7 @@ pub fn settled(world: &World) -> bool {
             .as_str()
             .unwrap_or(""),
     );
-    let model = patroni::of(world).is_some_and(|model| model.settled(replicas));
+    let model = model::of(world).is_some_and(|model| model.settled(replicas));
     model && !open && ready(world)
 }
 

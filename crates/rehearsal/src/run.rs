@@ -6,11 +6,12 @@ use crate::driver::{Driver, Scene};
 use crate::fault::{Fault, What};
 use crate::fingerprint::Fingerprint;
 use crate::invariants::{Broken, Checker};
-use crate::patroni;
+use crate::model;
 use crate::process::Process;
 use crate::role_rules::RoleRules;
 use crate::scenario::{self, Line, Scenario};
 use crate::translate;
+use crate::vote_rules::VoteRules;
 use crate::world::{self, World};
 use ensemble_conductor::{ApiCall, Ask, CallId, EngineCall, Outcome, Time, Verb};
 use simkube::Request;
@@ -104,6 +105,7 @@ pub struct Rehearsal {
     run: Run,
     checker: Checker,
     roles: RoleRules,
+    votes: VoteRules,
     heal: Vec<(u64, &'static str)>,
     late: Vec<(u64, Request)>,
     epoch: i64,
@@ -132,6 +134,7 @@ impl Rehearsal {
             run: Run::default(),
             checker: Checker::default(),
             roles: RoleRules::default(),
+            votes: VoteRules::default(),
             heal: Vec::new(),
             late: Vec::new(),
             epoch: 1,
@@ -199,8 +202,8 @@ impl Rehearsal {
         run.fewest_ready = self.checker.fewest_ready;
         run.asked = self.scene.desk.asked;
         run.in_place = self.roles.in_place;
-        if let Some(model) = patroni::of(&self.scene.world) {
-            let changes = model.changes().len().saturating_sub(1);
+        if let Some(model) = model::of(&self.scene.world) {
+            let changes = model.changes().saturating_sub(1);
             run.leader_changes = u32::try_from(changes).unwrap_or(0);
             run.longest_pause_ms = model.longest_pause_ms();
         }
@@ -348,7 +351,7 @@ impl Rehearsal {
             .filter_map(Process::blind_until);
         let heal = self.heal.iter().map(|(at, _)| *at);
         let late = self.late.iter().map(|(at, _)| *at);
-        let model = patroni::of(&self.scene.world).and_then(patroni::Patroni::troubled_until);
+        let model = model::of(&self.scene.world).and_then(|m| m.troubled_until());
         blind.map(as_ms).chain(heal).chain(late).chain(model).max()
     }
 
@@ -359,6 +362,7 @@ impl Rehearsal {
     fn check(&mut self) -> Result<(), Violation> {
         let checked = self.checker.check(&self.scene.world);
         let checked = checked.and_then(|()| self.roles.check(&self.scene.world));
+        let checked = checked.and_then(|()| self.votes.check(&self.scene.world));
         checked.map_err(|b| self.broken(b))
     }
 
@@ -370,7 +374,7 @@ impl Rehearsal {
         }
         loop {
             // Only a write, or a change in the engine, can make it hold.
-            let version = patroni::of(&self.scene.world).map(patroni::Patroni::version);
+            let version = model::of(&self.scene.world).map(|m| m.version());
             let revision = Some((self.scene.world.cluster.revision(), version));
             if looked_at != revision && holds(&self.scene.world) {
                 return Ok(true);

@@ -2,6 +2,7 @@
 
 use crate::fault::What;
 use crate::roles;
+use crate::votes;
 use crate::world::{NAMESPACE, World, container, orders};
 use ensemble_api::{EnsembleStatus, Reason};
 use serde_json::{Value, json};
@@ -41,8 +42,10 @@ pub struct Scenario {
 }
 
 /// All scripts.
-pub static ALL: LazyLock<Vec<Scenario>> =
-    LazyLock::new(|| EQUALS.iter().chain(&*roles::ALL).copied().collect());
+pub static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
+    let all = EQUALS.iter().chain(&*roles::ALL).chain(votes::ALL);
+    all.copied().collect()
+});
 
 /// Scripts with members that are equals.
 pub const EQUALS: &[Scenario] = &[
@@ -305,7 +308,11 @@ const READY: Line = Line::Until("all serve at the newest revision", ready);
 
 /// The script of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
-    let all = ALL.iter().chain(ALONE).chain(roles::ALONE);
+    let all = ALL
+        .iter()
+        .chain(ALONE)
+        .chain(roles::ALONE)
+        .chain(votes::ALONE);
     all.into_iter().find(|s| s.name == name)
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use ensemble_rehearsal::explore::Plan;
 use ensemble_rehearsal::run::Rehearsal;
-use ensemble_rehearsal::{Fault, Run, roles, run};
+use ensemble_rehearsal::{Fault, Run, roles, run, votes};
 
 #[test]
 fn every_script_about_roles_ends_well_on_a_calm_day() {
@@ -64,4 +64,19 @@ fn a_day_that_parts_from_another_ends_as_if_it_had_been_played_from_the_start() 
         in_short(&day.result()),
         in_short(&run(scenario, &[], false).unwrap())
     );
+}
+
+#[test]
+fn every_script_about_votes_ends_well_on_a_calm_day() {
+    common::calm(&common::chosen(votes::ALL), |run| {
+        format!(
+            "{} calls, {} ms, {} changes of leader, longest pause {} ms",
+            run.calls, run.virtual_ms, run.leader_changes, run.longest_pause_ms
+        )
+    });
+}
+
+#[test]
+fn no_single_fault_breaks_a_quorum() {
+    common::sweep(&common::chosen(votes::ALL), common::Part::chosen(20));
 }

@@ -140,6 +140,15 @@ pub const ALL: &[Guarantee] = &[
         ],
     },
     Guarantee {
+        rule: Rule::QuorumHolds,
+        file: "crates/planner/src/safety/quorum.rs",
+        tests: &[
+            "a_voter_is_not_touched_while_too_few_others_are_there",
+            "of_two_voters_one_may_be_touched_while_the_other_is_there",
+            "no_single_fault_breaks_a_quorum",
+        ],
+    },
+    Guarantee {
         rule: Rule::ParametersInOrder,
         file: TURNS,
         tests: &[

@@ -5,8 +5,8 @@
 //! backups, which stream from the replica's address while there is no replica yet; connections of a
 //! pod that is gone, which stay listed until they time out; and whatever else reads the log.
 
+use super::Stream;
 use crate::target::Target;
-use ensemble_planner::engine::Stream;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,8 +1,7 @@
 //! The dynamic configuration: the answer to `GET /config`.
 
-use crate::abilities::ROUNDS;
+use super::{ROUNDS, Sighting, Synchronous};
 use crate::failure::Failure;
-use ensemble_planner::engine::{Sighting, Synchronous};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,157 +1,116 @@
-//! PostgreSQL under Patroni: what is asked of its REST API.
+//! PostgreSQL under Patroni: what its members say, how that is understood, what it can do, and, with
+//! the feature `wire`, how it is asked.
 
+#[cfg(feature = "wire")]
 mod attached;
+#[cfg(feature = "wire")]
+mod client;
+#[cfg(feature = "wire")]
 mod config;
+mod judge;
+#[cfg(feature = "wire")]
+mod look;
+#[cfg(feature = "wire")]
 mod reply;
+#[cfg(feature = "wire")]
 mod role;
 mod sighting;
+mod sign;
+#[cfg(feature = "wire")]
 mod topology;
 
-use crate::access::{Access, AccessError};
-use crate::failure::Failure;
-use crate::target::Target;
-use crate::wire::{Answer, Question, Wire};
-use ensemble_planner::engine::{Reply, Role, Sighting};
-use ensemble_planner::time::Time;
-use http::{Method, StatusCode};
-use serde_json::{Value, json};
+#[cfg(feature = "wire")]
+pub use client::Patroni;
+pub use sighting::{Role, Sighting, Stream, Synchronous};
+
+use crate::postgres;
+use crate::table::Row;
+use ensemble_api::WrongValue;
+use ensemble_api::engine::Engine;
+use ensemble_planner::abilities::{Abilities, Ordered, Port, Rounds};
+use ensemble_planner::engine::Judge;
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-/// Where a member says who it is, with 503 unless its PostgreSQL runs.
-const HEALTH: &str = "/health";
-/// How long a member may take to say who it is.
-const LOOK: Duration = Duration::from_secs(2);
-/// How long it may take to store a configuration.
-const STORE: Duration = Duration::from_secs(5);
-/// Patroni answers a switchover after twice its loop at the latest, which is 20 s as it comes.
-const SWITCH: Duration = Duration::from_secs(35);
-/// A replica that restarts first waits until commits no longer wait for it.
-const RESTART: Duration = Duration::from_secs(60);
+/// Its line in the table.
+pub(crate) const ROW: Row = Row {
+    is_meant: |engine| engine.patroni.is_some(),
+    abilities,
+    sign: sign::sign,
+    #[cfg(feature = "wire")]
+    contact: Some(client::CONTACT),
+};
 
-/// Speaks with Patroni. Cheap to clone.
-#[derive(Clone)]
-pub struct Patroni {
-    wire: Wire,
-}
-
-impl Patroni {
-    /// With what a Secret brought.
-    pub fn new(access: &Access) -> Result<Self, AccessError> {
-        let wire = Wire::new(access)?;
-        Ok(Self { wire })
-    }
-
-    /// Asks a member who it is. `asked` is the time by our clock, before this call.
-    pub async fn observe(&self, target: &Target, asked: Time) -> Sighting {
-        // Not `/patroni`: while PostgreSQL cannot be reached, that tries again every second before it
-        // answers, and what happens meanwhile is heard of late. This one says the same at once.
-        let (status, cluster) =
-            tokio::join!(self.get(target, HEALTH), self.get(target, "/cluster"));
-        let mut said = match status {
-            Ok(status) => sighting::read(target, asked, &status, cluster),
-            Err(failure) => return Sighting::unknown(asked, failure.why()),
-        };
-        // After `/cluster`, which makes Patroni look afresh at what `/config` is answered from.
-        if said.role == Role::Leader {
-            match self.get(target, "/config").await.and_then(config::read) {
-                Ok(config) => config.told_by(&mut said),
-                // Whether commits wait for a replica is not known: this one must not be touched.
-                Err(failure) => said.role = Role::Unknown(failure.why()),
-            }
-        }
-        said
-    }
-
-    /// Asks that the lead goes from `leader` to `candidate`. If somebody else leads, it is refused.
-    pub async fn switch_over(&self, target: &Target, leader: &str, candidate: &str) -> Reply {
-        let body = json!({"leader": leader, "candidate": candidate});
-        let question = act(Method::POST, "/switchover", &body, SWITCH);
-        let answer = self.wire.ask(target, &question).await;
-        heard("POST /switchover", answer, reply::to_switchover)
-    }
-
-    /// Wakes Patroni's loop in that member, which would sleep for up to its `loop_wait`.
-    ///
-    /// There is no call for it. A patch that removes what is not there stores nothing, and Patroni
-    /// wakes its loop after every patch that it accepts; an empty patch it does not accept.
-    pub async fn nudge(&self, target: &Target) -> Reply {
-        let question = act(Method::PATCH, "/config", &json!({"ensemble": null}), STORE);
-        let answer = self.wire.ask(target, &question).await;
-        heard("PATCH /config", answer, reply::to_nudge)
-    }
-
-    /// Stores parameters in the dynamic configuration; one without a value is removed. Those that
-    /// are not named stay.
-    pub async fn set_parameters(
-        &self,
-        target: &Target,
-        parameters: &BTreeMap<String, Option<String>>,
-    ) -> Reply {
-        let body = json!({"postgresql": {"parameters": parameters}});
-        let question = act(Method::PATCH, "/config", &body, STORE);
-        let answer = self.wire.ask(target, &question).await;
-        heard("PATCH /config", answer, reply::to_parameters)
-    }
-
-    /// Restarts PostgreSQL in that member, and not Patroni. Never with a filter by role: its words
-    /// differ between versions.
-    pub async fn restart(&self, target: &Target) -> Reply {
-        let question = act(Method::POST, "/restart", &json!({}), RESTART);
-        let answer = self.wire.ask(target, &question).await;
-        heard("POST /restart", answer, reply::to_restart)
-    }
-
-    async fn get(&self, target: &Target, path: &'static str) -> Result<Value, Failure> {
-        let question = Question {
-            method: Method::GET,
-            path,
-            body: Vec::new(),
-            patience: LOOK,
-        };
-        let answer = self.wire.ask(target, &question).await;
-        let read = answer.and_then(|answer| match (path, answer.status) {
-            (HEALTH, StatusCode::SERVICE_UNAVAILABLE) => unwell(&answer),
-            _ => readable(&answer),
-        });
-        read.map_err(|failure| failure.of(&format!("GET {path}")))
+fn abilities(engine: &Engine) -> Abilities {
+    let parameters = engine.patroni.as_ref().map(|p| &p.parameters);
+    Abilities {
+        impossible: parameters.map(impossible).unwrap_or_default(),
+        ..ABILITIES
     }
 }
 
-fn act(method: Method, path: &'static str, body: &Value, patience: Duration) -> Question {
-    Question {
-        method,
-        path,
-        body: body.to_string().into_bytes(),
-        patience,
-    }
+/// What of these parameters PostgreSQL cannot have, by name.
+fn impossible(parameters: &BTreeMap<String, String>) -> BTreeMap<String, WrongValue> {
+    let wrong = |(name, value): (&String, &String)| {
+        let wrong = wrong_parameter(name, value)?;
+        Some((name.clone(), wrong))
+    };
+    parameters.iter().filter_map(wrong).collect()
 }
 
-/// It answers in the same words although its PostgreSQL does not run, or somebody else refuses.
-fn unwell(answer: &Answer) -> Result<Value, Failure> {
-    let said: Option<Value> = serde_json::from_slice(&answer.body).ok();
-    let said = said.filter(|said| said["state"].is_string());
-    said.ok_or_else(|| Failure::Unreadable(reply::words(answer)))
+/// What is wrong with a value in `engine.patroni.parameters`, if that can be told by looking at it.
+pub fn wrong_parameter(name: &str, value: &str) -> Option<WrongValue> {
+    let wrong = postgres::wrong(name, value)?;
+    Some(WrongValue {
+        field: format!("spec.engine.patroni.parameters.{name}"),
+        what: wrong.what,
+        right: wrong.right,
+    })
 }
 
-fn readable(answer: &Answer) -> Result<Value, Failure> {
-    let words = || reply::words(answer);
-    match answer.status {
-        StatusCode::OK => serde_json::from_slice(&answer.body)
-            .map_err(|e| Failure::Unreadable(format!("it is not JSON: {e}"))),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Failure::Unauthorised(words())),
-        status if status.is_redirection() => {
-            let cause = format!("{}: redirects are not followed", status.as_u16());
-            Err(Failure::Unreadable(cause))
-        }
-        _ => Err(Failure::Unreadable(words())),
-    }
-}
+const ABILITIES: Abilities = Abilities {
+    judge: Some(Judge(judge::judge)),
+    can_answer: true,
+    can_switch: true,
+    can_nudge: true,
+    rounds: Some(ROUNDS),
+    ordered: &ORDERED,
+    impossible: BTreeMap::new(),
+    port: Some(Port {
+        name: "postgres",
+        number: 5432,
+    }),
+};
 
-fn heard(what: &str, answer: Result<Answer, Failure>, judge: fn(&Answer) -> Reply) -> Reply {
-    match answer.map_err(|failure| failure.of(what)) {
-        Ok(answer) => judge(&answer),
-        Err(Failure::Unauthorised(cause)) => Reply::Unauthorised(cause),
-        Err(Failure::Unreachable(cause) | Failure::Unreadable(cause)) => Reply::Unknown(cause),
-    }
-}
+/// Patroni's loop.
+const ROUNDS: Rounds = Rounds {
+    setting: "loop_wait",
+    seconds: 10,
+    notice_ms: 3_000,
+    // A synchronous standby that is to stop waits until another one is named: twice its loop.
+    before_stop: 2,
+};
+
+/// A standby of PostgreSQL does not start, or stops to replay, with less of these than its primary
+/// has. They stand with PostgreSQL's own defaults.
+const ORDERED: [Ordered; 5] = [
+    Ordered {
+        name: "max_connections",
+        default: 100,
+    },
+    Ordered {
+        name: "max_worker_processes",
+        default: 8,
+    },
+    Ordered {
+        name: "max_wal_senders",
+        default: 10,
+    },
+    Ordered {
+        name: "max_prepared_transactions",
+        default: 0,
+    },
+    Ordered {
+        name: "max_locks_per_transaction",
+        default: 64,
+    },
+];

@@ -1,8 +1,9 @@
 //! Which role a member plays, by its own words.
 
+use super::Role;
 use super::topology::Topology;
 use crate::failure::Failure;
-use ensemble_planner::engine::{Role, WhyUnknown};
+use ensemble_planner::engine::WhyUnknown;
 use serde_json::Value;
 
 /// From `role` and `state` in its answer to `GET /health`, and who holds the lock by its word.

@@ -1,13 +1,15 @@
 //! Looking again: what was planned is judged on a view that was read after it was written down.
 
-use super::{HandOver, Refusal, Safety, SwitchWarrant, Warrant, refuse};
+use super::{ErrandWarrant, HandOver, Refusal, Safety, Warrant, refuse};
 use crate::cast::Cast;
+use crate::engine::EngineAct;
+use crate::errand::Errand;
 use crate::revision::Revisions;
 use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::wish::{self, Act, Round, Wish};
-use ensemble_api::status::{Intent, Method, SwitchPhase, Switchover};
+use ensemble_api::status::{Intent, Method, SwitchPhase};
 use ensemble_api::{Reason, Rule};
 
 /// Whether an intent may still hurt somebody: the pod it means exists, was not told to end, and has
@@ -30,7 +32,7 @@ pub(super) fn is_live(snap: &Snapshot, intent: &Intent, since: Time) -> bool {
         Method::Restart => {
             let said = snap.memory.pod(&intent.uid).said.as_ref();
             let said = said.filter(|s| s.asked >= since);
-            said.is_none_or(|s| s.started.is_empty() || s.started == intent.target)
+            said.is_none_or(|s| s.run.is_empty() || s.run == intent.target)
         }
         Method::Recreate | Method::Clear | Method::Remove => true,
     }
@@ -107,16 +109,15 @@ fn still_wanted(fresh: &Cast<'_>, intent: &Intent, who: MemberId) -> Result<(), 
     )
 }
 
-/// Looks again before the engine is asked to hand the lead over: the same two pods, the same term,
-/// and a successor that is in sync by what was said since.
-pub fn confirm_switch(
+/// Looks again before an engine is asked for an errand: it is the one that is stored, ours, and not
+/// asked for yet; and what it was written down for still holds by what was said since.
+pub fn confirm_errand(
     fresh: &Snapshot,
-    switch: &Switchover,
+    errand: &Errand,
     since: Time,
-) -> Result<SwitchWarrant, Refusal> {
-    let stored = fresh.ensemble.status.switchover.as_ref() == Some(switch);
-    let ours = switch.epoch == fresh.epoch || crate::mutants::is_off(Rule::SwitchByItsAuthor);
-    let ours = ours && switch.phase == SwitchPhase::Proposed;
+) -> Result<ErrandWarrant, Refusal> {
+    let stored = Errand::stored(&fresh.ensemble.status).any(|e| e == *errand);
+    let ours = errand.is_by(fresh.epoch) && errand.phase == SwitchPhase::Proposed;
     if !stored || !ours || fresh.ensemble.spec.suspend {
         return refuse(
             Rule::OneChangeAtATime,
@@ -125,28 +126,35 @@ pub fn confirm_switch(
             "",
         );
     }
+    let EngineAct::SwitchOver { leader, candidate } = &errand.act else {
+        return refuse(
+            Rule::StillWanted,
+            Reason::Conflict,
+            format!("{:?} takes no time", errand.act),
+            "",
+        );
+    };
     let cast = Cast::said_since(fresh, counts_from(since));
     let mut safety = Safety::assess(&cast);
     // It is this one that is open.
     safety.switching = false;
-    let to = cast.roster().named(&switch.to);
-    let Some(to) = to else {
+    let Some(to) = cast.roster().named(candidate) else {
         return refuse(
             Rule::IdentityKnown,
             Reason::Conflict,
             "no member of ours",
-            &*switch.to,
+            &**candidate,
         );
     };
     let planned: HandOver = safety.hand_over(to)?;
-    let same = planned.is(switch);
+    let same = planned.is(&errand.guard);
     if !same && !crate::mutants::is_off(Rule::SwitchAtTheSameTerm) {
         return refuse(
             Rule::RoleKnown,
             Reason::Conflict,
             format!("{} leads at term {}", planned.from(), planned.term()),
-            format!("{} at term {}", switch.from, switch.term),
+            format!("{leader} at term {}", errand.guard.term),
         );
     }
-    Ok(planned.warrant(switch))
+    Ok(planned.warrant(errand))
 }

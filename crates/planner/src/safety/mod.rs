@@ -7,13 +7,16 @@
 
 mod confirm;
 mod evictions;
+mod quorum;
 mod roles;
+mod sync;
 mod turns;
 
 use confirm::is_live;
-pub use confirm::{confirm, confirm_switch, intent_is_live};
+pub use confirm::{confirm, confirm_errand, intent_is_live};
 pub(crate) use roles::Sake;
-pub use roles::{HandOver, SwitchWarrant};
+pub use roles::{ErrandWarrant, HandOver};
+pub(crate) use sync::in_sync;
 pub(crate) use turns::in_second_turn;
 
 use crate::cast::Cast;
@@ -233,6 +236,7 @@ impl<'s> Safety<'s> {
         }
         self.role_allows(who, act)?;
         self.in_turn(who, act)?;
+        self.quorum_holds(who, act)?;
         let how = self.within_budget(who, method)?;
         Ok((pod, how))
     }
@@ -374,7 +378,7 @@ impl<'s> Safety<'s> {
             Method::InPlace => How::InPlace,
             Method::Restart => How::Restart,
             // Our own budget keeps the primary from being evicted; this was asked for.
-            _ if self.snap.roles().leader() == Some(who) => How::Delete,
+            _ if self.snap.engine().leads(who) => How::Delete,
             Method::Recreate | Method::Clear | Method::Remove => How::Evict,
         }
     }
@@ -506,6 +510,7 @@ impl<'s> Safety<'s> {
             ),
         ];
         rows.extend(self.role_predicates());
+        rows.extend(self.quorum_predicates());
         rows
     }
 }

@@ -1,8 +1,9 @@
 //! Rules about roles: whom a disruption would hurt, and who may take over.
 
-use super::{RECOVER_AFTER_SECONDS, Refusal, Safety, refuse};
+use super::{RECOVER_AFTER_SECONDS, Refusal, Safety, refuse, sync};
 use crate::cast::Cast;
-use crate::engine::{Lead, Role};
+use crate::engine::{Duty, EngineAct, Lead, WhyUnknown};
+use crate::errand::{Errand, Guard};
 use crate::method;
 use crate::presence::Presence;
 use crate::roster::MemberId;
@@ -88,43 +89,43 @@ impl HandOver {
         }
     }
 
-    /// Whether it is the one that was written down: the same pods, the same term.
-    pub(super) fn is(&self, stored: &Switchover) -> bool {
-        self.from.uid == stored.from_uid && self.to.uid == stored.to_uid && self.term == stored.term
+    /// Whether it is what was written down: the same pods, the same term.
+    pub(super) fn is(&self, guard: &Guard) -> bool {
+        self.from.uid == guard.from_uid && self.to.uid == guard.to_uid && self.term == guard.term
     }
 
-    pub(super) fn warrant(self, stored: &Switchover) -> SwitchWarrant {
-        SwitchWarrant {
-            id: stored.id.clone(),
-            from: self.from,
-            to: self.to,
+    pub(super) fn warrant(self, errand: &Errand) -> ErrandWarrant {
+        ErrandWarrant {
+            id: errand.id.clone(),
+            pod: self.from,
+            act: errand.act.clone(),
         }
     }
 }
 
-/// Consent to ask the engine for a switchover, confirmed on a fresh view.
+/// Consent to ask an engine for an errand, confirmed on a fresh view.
 #[derive(Debug)]
 #[must_use]
-pub struct SwitchWarrant {
+pub struct ErrandWarrant {
     id: String,
-    from: Pinned,
-    to: Pinned,
+    pod: Pinned,
+    act: EngineAct,
 }
 
-impl SwitchWarrant {
-    /// Which switchover.
+impl ErrandWarrant {
+    /// Which errand.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Who hands over: the engine refuses if somebody else leads.
-    pub fn from(&self) -> &Pinned {
-        &self.from
+    /// Whose engine is asked.
+    pub fn pod(&self) -> &Pinned {
+        &self.pod
     }
 
-    /// Who takes over.
-    pub fn to(&self) -> &Pinned {
-        &self.to
+    /// What it is to do.
+    pub fn act(&self) -> &EngineAct {
+        &self.act
     }
 }
 
@@ -139,8 +140,8 @@ fn named(cast: &Cast<'_>, members: &[MemberId]) -> String {
         .iter()
         .map(|m| {
             let name = cast.roster().name(*m);
-            match cast.roles().sighting(*m).map(|s| &s.role) {
-                Some(Role::Unknown(why)) => format!("{name} ({why})"),
+            match cast.engine().standing(*m).map(|s| &s.duty) {
+                Some(Duty::Unknown(why)) => format!("{name} ({why})"),
                 _ => name,
             }
         })
@@ -153,8 +154,7 @@ impl Safety<'_> {
     pub(super) fn role_allows(&self, who: MemberId, act: &Act) -> Result<(), Refusal> {
         let method = act.method();
         let cast = self.snap;
-        let roles = cast.roles();
-        if !roles.matter() || cast.presence(who).is_down() {
+        if !cast.engine().matter() || cast.presence(who).is_down() {
             return Ok(());
         }
         if method == Method::InPlace && !method::touches_engine(cast, who, act.target()) {
@@ -180,9 +180,8 @@ impl Safety<'_> {
     /// An engine that stops or starts may be at work on its data (a rewind, a copy): it is let finish,
     /// unless that takes for ever.
     fn not_on_its_way(&self, who: MemberId) -> Result<(), Refusal> {
-        use crate::engine::WhyUnknown::{Starting, Stopping};
-        let role = self.snap.roles().sighting(who).map(|s| &s.role);
-        let Some(Role::Unknown(why @ (Starting | Stopping))) = role else {
+        let standing = self.snap.engine().standing(who);
+        let Some(work) = standing.and_then(|s| s.at_work.as_ref()) else {
             return Ok(());
         };
         if self.recovering(who) || crate::mutants::is_off(Rule::EngineSettled) {
@@ -192,7 +191,7 @@ impl Safety<'_> {
         refuse(
             Rule::EngineSettled,
             Reason::RoleUnknown,
-            format!("{name}: {why}"),
+            format!("{name}: {work}"),
             "it leads or follows",
         )
     }
@@ -200,7 +199,7 @@ impl Safety<'_> {
     /// Exactly one leader is known, backed by the lock, and its engine is not paused.
     fn lead_known(&self) -> Result<MemberId, Refusal> {
         let cast = self.snap;
-        if cast.roles().paused() && !crate::mutants::is_off(Rule::EngineNotPaused) {
+        if cast.engine().held && !crate::mutants::is_off(Rule::EngineNotPaused) {
             return refuse(Rule::EngineNotPaused, Reason::EnginePaused, "paused", "");
         }
         match cast.lead() {
@@ -274,7 +273,7 @@ impl Safety<'_> {
         if !cast.available(who) {
             return Err(format!("it is {}", cast.presence(who).word()));
         }
-        cast.roles().may_succeed(cast.roster(), who)
+        sync::may_succeed(cast, who)
     }
 
     /// Consent to hand the lead to a member; nobody is disrupted until it has arrived.
@@ -376,7 +375,7 @@ impl Safety<'_> {
     /// The rules about roles with their values now.
     pub(super) fn role_predicates(&self) -> Vec<Predicate> {
         let cast = self.snap;
-        if !cast.roles().matter() {
+        if !cast.engine().matter() {
             return Vec::new();
         }
         let row = |rule: Rule, holds: bool, observed: String, limit: &str| Predicate {
@@ -394,7 +393,7 @@ impl Safety<'_> {
             Lead::Unknown(who) => (false, format!("unknown: {}", named(cast, who))),
             Lead::Nobody | Lead::Equals => (false, "nobody leads".into()),
         };
-        let leader = cast.roles().leader();
+        let leader = cast.engine().leader();
         let heirs: Vec<String> = cast
             .roster()
             .wanted()
@@ -421,10 +420,9 @@ impl Safety<'_> {
 
 /// Credentials that are refused do not pass by themselves, so they are named first.
 fn unknown_because(cast: &Cast<'_>, who: &[MemberId]) -> Reason {
-    use crate::engine::WhyUnknown::Unauthorised;
     let refused = who.iter().any(|m| {
-        let role = cast.roles().sighting(*m).map(|s| &s.role);
-        matches!(role, Some(Role::Unknown(Unauthorised(_))))
+        let duty = cast.engine().standing(*m).map(|s| &s.duty);
+        matches!(duty, Some(Duty::Unknown(WhyUnknown::Unauthorised(_))))
     });
     if refused {
         Reason::EngineUnauthorised

@@ -5,7 +5,6 @@
 
 use super::{Refusal, Safety, refuse};
 use crate::cast::Cast;
-use crate::engine::Role;
 use crate::roster::MemberId;
 use crate::time::Time;
 use crate::wish::{Act, Wish};
@@ -25,7 +24,7 @@ fn primary_first(cast: &Cast<'_>) -> Option<bool> {
 
 /// Whether a member restarts in the second turn of the change that is under way.
 pub(crate) fn in_second_turn(cast: &Cast<'_>, who: MemberId) -> bool {
-    let leads = cast.roles().leader() == Some(who);
+    let leads = cast.engine().leads(who);
     primary_first(cast).is_some_and(|primary_first| leads != primary_first)
 }
 
@@ -37,7 +36,7 @@ impl Safety<'_> {
         let Some(rounds) = cast.abilities.rounds else {
             return told;
         };
-        let said = cast.roles().leader_says().and_then(|s| s.loop_wait);
+        let said = cast.engine().cohort().and_then(|c| c.round_seconds);
         let one = said.unwrap_or(rounds.seconds);
         told.plus_seconds(one).plus_ms(rounds.notice_ms)
     }
@@ -58,8 +57,8 @@ impl Safety<'_> {
     }
 
     fn first_turn_restarted(&self) -> Result<(), Refusal> {
-        let roles = self.snap.roles();
-        let pending = |m: &MemberId| roles.sighting(*m).is_some_and(|s| s.pending_restart);
+        let view = self.snap.engine();
+        let pending = |m: &MemberId| view.standing(*m).is_some_and(|s| s.pending_restart);
         let mut first = self
             .snap
             .members()
@@ -79,8 +78,8 @@ impl Safety<'_> {
     fn first_turn_noticed(&self) -> Result<(), Refusal> {
         let (cast, at) = (self.snap, self.noticed_at());
         let answered = |m: MemberId| {
-            let said = cast.roles().sighting(m);
-            said.is_some_and(|s| s.asked >= at && !matches!(s.role, Role::Unknown(_)))
+            let said = cast.engine().standing(m);
+            said.is_some_and(|s| s.asked >= at && s.is_known())
         };
         let mut first = cast
             .roster()

@@ -209,7 +209,7 @@ fn not_in_sync(draft: &mut Draft<'_>, who: MemberId, member: String) {
     let Err(why) = snap.in_sync(who) else {
         return;
     };
-    let Some(leader) = snap.roles().leader() else {
+    let Some(leader) = snap.engine().leader() else {
         return;
     };
     let leader = snap.roster().name(leader);

@@ -1,8 +1,9 @@
 //! The engine's parameters: told to the engine, and where that takes a restart, member by member in
 //! the order that the change demands; whose turn it is, safety says.
 
+use crate::engine::Tell;
 use crate::parameters::{self, Values, is_wanted, pending, words};
-use crate::plan::{Draft, EngineWrite, blocker};
+use crate::plan::{Draft, blocker};
 use crate::wish::Cause;
 use ensemble_api::report::Action;
 use ensemble_api::status::{ParameterChange, ParameterState};
@@ -145,13 +146,11 @@ fn refused(draft: &mut Draft<'_>, change: &ParameterChange) {
 
 fn tell(draft: &mut Draft<'_>, parameters: BTreeMap<String, Option<String>>) {
     let snap = draft.snap;
-    let leader = snap.roles().leader().and_then(|m| snap.our_pod(m));
+    let leader = snap.engine().leader().and_then(|m| snap.our_pod(m));
     if let Some(pod) = leader {
-        draft.engine.push(EngineWrite::SetParameters {
-            member: pod.meta.pin.name.clone(),
-            uid: pod.meta.pin.uid.clone(),
-            parameters,
-        });
+        draft
+            .engine
+            .push(Tell::configure(&pod.meta.pin, parameters));
         draft.wake.at(snap.now.plus_ms(1_000));
     }
 }

@@ -82,7 +82,7 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
         Ok(who) => who,
         Err(message) => return refused(message),
     };
-    if snap.roles().leader() == Some(who) {
+    if snap.engine().leads(who) {
         return Some((Outcome::Done, format!("{to} leads already")));
     }
     let refusal = draft.hand_over(who, sake)?;
@@ -121,7 +121,7 @@ fn approve(draft: &Draft<'_>, approve: &Approve) -> Answer {
         );
         return Some((Outcome::Refused, message));
     }
-    let leader = snap.roles().leader()?;
+    let leader = snap.engine().leader()?;
     let pod = snap.our_pod(leader)?;
     let done = draft.revisions.is_current(pod.revision());
     done.then(|| {

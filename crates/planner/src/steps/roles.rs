@@ -1,8 +1,8 @@
 //! Roles: who leads, who follows closely enough, and a lead that has to move for another reason than
 //! a rollout.
 
-use crate::engine::Lead;
-use crate::plan::{Draft, EngineWrite, blocker};
+use crate::engine::{Commits, Lead, Tell};
+use crate::plan::{Draft, blocker};
 use crate::roster::MemberId;
 use crate::safety::Sake;
 use crate::time::Time;
@@ -11,7 +11,7 @@ use ensemble_api::report::Action;
 
 /// Says what is wrong with the roles, and moves the lead away from where it cannot stay.
 pub fn run(draft: &mut Draft<'_>) {
-    if !draft.snap.roles().matter() {
+    if !draft.snap.engine().matter() {
         return;
     }
     lead(draft);
@@ -30,7 +30,7 @@ const NUDGE_EVERY_MS: i64 = 500;
 /// follower, another synchronous standby) need not wait so long.
 fn nudge(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let Some(leader) = snap.roles().leader().filter(|_| snap.abilities.can_nudge) else {
+    let Some(leader) = snap.engine().leader().filter(|_| snap.abilities.can_nudge) else {
         return;
     };
     let recent = |since: Option<Time>| since.is_some_and(|t| t.plus_ms(NUDGE_FOR_MS) > snap.now);
@@ -39,7 +39,7 @@ fn nudge(draft: &mut Draft<'_>) {
         let pod = snap.our_pod(*m);
         pod.is_some_and(|p| p.meta.deleting || p.is_changing())
     };
-    let stopping = snap.roles().synchronous() && others.iter().any(stops);
+    let stopping = snap.engine().synchronous() && others.iter().any(stops);
     let run_is_new = |m: &MemberId| {
         let run = snap
             .our_pod(*m)
@@ -49,11 +49,8 @@ fn nudge(draft: &mut Draft<'_>) {
     let changed = recent(snap.memory.led_since) || others.iter().any(run_is_new);
     let follows = |m: &MemberId| snap.in_sync(*m).is_ok();
     let unfollowed = others.iter().any(|m| !follows(m) && snap.available(*m));
-    let named = snap
-        .roles()
-        .leader_says()
-        .is_some_and(|s| !s.sync_standbys.is_empty());
-    let unnamed = snap.roles().synchronous() && !named && !others.is_empty();
+    let commits = snap.engine().cohort().map(|c| c.commits);
+    let unnamed = commits == Some(Commits::Await { named: false }) && !others.is_empty();
     if !stopping && !(changed && (unfollowed || unnamed)) {
         return;
     }
@@ -61,10 +58,7 @@ fn nudge(draft: &mut Draft<'_>) {
         return;
     };
     draft.wake.at(snap.now.plus_ms(NUDGE_EVERY_MS));
-    draft.engine.push(EngineWrite::Nudge {
-        member: pod.meta.pin.name.clone(),
-        uid: pod.meta.pin.uid.clone(),
-    });
+    draft.engine.push(Tell::nudge(&pod.meta.pin));
 }
 
 /// That nobody, or more than one, is known to lead.
@@ -119,7 +113,7 @@ fn labelled(draft: &mut Draft<'_>) {
 /// A stopping synchronous standby waits for its successor, for some rounds of its engine.
 fn grace(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let said = snap.roles().leader_says().and_then(|s| s.loop_wait);
+    let said = snap.engine().cohort().and_then(|c| c.round_seconds);
     let Some((wait, rounds)) = said.zip(snap.abilities.rounds) else {
         return;
     };
@@ -127,7 +121,7 @@ fn grace(draft: &mut Draft<'_>) {
     let grace = spec.and_then(|s| s.get("terminationGracePeriodSeconds"));
     let grace = grace.and_then(serde_json::Value::as_u64).unwrap_or(30);
     let needed = u64::from(rounds.before_stop) * u64::from(wait);
-    if grace > needed || !snap.roles().synchronous() {
+    if grace > needed || !snap.engine().synchronous() {
         return;
     }
     let message = format!(
@@ -142,7 +136,7 @@ fn grace(draft: &mut Draft<'_>) {
 /// removes.
 fn move_away(draft: &mut Draft<'_>) {
     let snap = draft.snap;
-    let Some(leader) = snap.roles().leader() else {
+    let Some(leader) = snap.engine().leader() else {
         return;
     };
     if !draft.can_switch() || snap.roster().size() < 2 {

@@ -96,8 +96,7 @@ fn finish(mut draft: Draft<'_>, mut status: EnsembleStatus) -> Plan {
 
 /// How closely the engine has to be watched from here.
 fn watch(draft: &Draft<'_>) -> Watch {
-    let roles = draft.snap.roles();
-    if !roles.matter() {
+    if !draft.snap.engine().matter() {
         return Watch::None;
     }
     // What is nudged is expected at any moment.
@@ -430,7 +429,7 @@ fn primary(draft: &Draft<'_>) -> String {
 
 fn in_sync(draft: &Draft<'_>, who: MemberId) -> Option<bool> {
     let snap = draft.snap;
-    let runs = snap.roles().sighting(who).is_some();
+    let runs = snap.engine().standing(who).is_some();
     runs.then(|| snap.in_sync(who).is_ok())
 }
 
@@ -448,7 +447,7 @@ fn members(draft: &Draft<'_>) -> Vec<MemberStatus> {
     let row = |who: MemberId| MemberStatus {
         name: snap.roster().name(who),
         presence: snap.presence(who).word().into(),
-        role: engine::word(snap.roles(), who, snap.presence(who)),
+        role: engine::word(snap.engine(), who, snap.presence(who)),
         in_sync: in_sync(draft, who),
         node: snap
             .our_pod(who)

@@ -1,7 +1,8 @@
 //! A switchover that is written down: how far it is, and how it ended.
 
+use crate::cast::Cast;
 use crate::engine::Lead;
-use crate::memory::SwitchNews;
+use crate::errand::{Errand, Seen};
 use crate::plan::{Draft, blocker};
 use crate::time::Time;
 use ensemble_api::report::Action;
@@ -13,7 +14,8 @@ pub fn run(draft: &mut Draft<'_>) {
     let Some(stored) = draft.switchover.clone().filter(|s| s.phase.is_open()) else {
         return;
     };
-    let (phase, message) = next(draft, &stored);
+    let cast = draft.snap;
+    let (phase, message) = Errand::of(&stored).next(cast, || seen(cast, &stored));
     let switch = Switchover {
         phase,
         message,
@@ -25,70 +27,21 @@ pub fn run(draft: &mut Draft<'_>) {
     draft.switchover = Some(switch);
 }
 
-fn next(draft: &Draft<'_>, switch: &Switchover) -> (SwitchPhase, String) {
-    let snap = draft.snap;
-    let late = Time::from_stamp(&switch.deadline) <= snap.now
-        && !crate::mutants::is_off(Rule::SwitchHasADeadline);
-    let news = snap.memory.switches.get(&switch.id);
-    match (switch.phase, news) {
-        (SwitchPhase::Proposed, _)
-            if switch.epoch != snap.epoch && !crate::mutants::is_off(Rule::SwitchByItsAuthor) =>
-        {
-            (
-                SwitchPhase::Abandoned,
-                "another controller wrote it down and never asked".into(),
-            )
-        }
-        (SwitchPhase::Proposed, Some(SwitchNews::Confirmed)) if !late => {
-            (SwitchPhase::Asked, String::new())
-        }
-        (SwitchPhase::Proposed, Some(SwitchNews::Refused(cause))) => {
-            (SwitchPhase::Abandoned, cause.clone())
-        }
-        (SwitchPhase::Proposed, _) if late => (
-            SwitchPhase::Abandoned,
-            "it could not be confirmed in time".into(),
-        ),
-        (SwitchPhase::Asked, _) => asked(draft, switch, late),
-        (phase, _) => (phase, switch.message.clone()),
+/// What is seen of a switchover for which the engine was asked.
+fn seen(cast: &Cast<'_>, switch: &Switchover) -> Seen {
+    let Lead::One { who, term } = cast.lead() else {
+        return Seen::Unclear("no leader was seen until the deadline".into());
+    };
+    let leader = cast.roster().name(*who);
+    let uid = cast.our_pod(*who).map(|p| p.meta.pin.uid.as_str());
+    let later = *term > switch.term || crate::mutants::is_off(Rule::ArrivedAtAHigherTerm);
+    if later && uid == Some(switch.to_uid.as_str()) {
+        return Seen::Done(format!("{leader} leads at term {term}"));
     }
-}
-
-/// The engine was asked: only what is seen of its members tells how it ended.
-fn asked(draft: &Draft<'_>, switch: &Switchover, late: bool) -> (SwitchPhase, String) {
-    let snap = draft.snap;
-    let open = (SwitchPhase::Asked, switch.message.clone());
-    if let Lead::One { who, term } = snap.lead() {
-        let leader = snap.roster().name(*who);
-        let uid = snap.our_pod(*who).map(|p| p.meta.pin.uid.as_str());
-        let later = *term > switch.term || crate::mutants::is_off(Rule::ArrivedAtAHigherTerm);
-        if later && uid == Some(switch.to_uid.as_str()) {
-            return (
-                SwitchPhase::Arrived,
-                format!("{leader} leads at term {term}"),
-            );
-        }
-        if later && uid != Some(switch.from_uid.as_str()) {
-            return (
-                SwitchPhase::Superseded,
-                format!("{leader} leads instead, at term {term}"),
-            );
-        }
-        let refused = snap.memory.switches.get(&switch.id);
-        if let Some(SwitchNews::Refused(cause)) = refused {
-            return (SwitchPhase::Abandoned, cause.clone());
-        }
-        if late {
-            let message = format!("{leader} still leads at the deadline");
-            return (SwitchPhase::Abandoned, message);
-        }
-        return open;
+    if later && uid != Some(switch.from_uid.as_str()) {
+        return Seen::Otherwise(format!("{leader} leads instead, at term {term}"));
     }
-    if late {
-        let message = "no leader was seen until the deadline".to_owned();
-        return (SwitchPhase::Abandoned, message);
-    }
-    open
+    Seen::AsBefore(format!("{leader} still leads at the deadline"))
 }
 
 fn report(draft: &mut Draft<'_>, switch: &Switchover) {

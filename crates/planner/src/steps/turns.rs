@@ -90,7 +90,7 @@ fn roll(draft: &mut Draft<'_>, wishes: &[&Wish]) {
     let most = draft.snap.ensemble.spec.rollout.max_unavailable as usize;
     let resizing = resize::under_way(draft.snap, &draft.revisions) >= most;
     for wish in wishes {
-        let leads = draft.snap.roles().leader() == Some(wish.who);
+        let leads = draft.snap.engine().leads(wish.who);
         waiting |= resizing && !draft.snap.presence(wish.who).is_down();
         waiting = if waiting {
             idle(draft, wish);

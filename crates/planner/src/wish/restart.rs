@@ -15,7 +15,7 @@ pub(super) fn due(cast: &Cast<'_>) -> Vec<Wish> {
     let mut members = pending(cast);
     members.sort_by_key(|m| (in_second_turn(cast, *m), Reverse(*m)));
     let wish = |who: MemberId| {
-        let run = cast.roles().sighting(who).map(|s| s.started.clone());
+        let run = cast.engine().standing(who).map(|s| s.run.clone());
         Wish {
             who,
             act: Act::RestartEngine {

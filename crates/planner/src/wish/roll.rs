@@ -21,7 +21,7 @@ pub(super) fn outdated(
     revisions: &Revisions,
 ) -> impl Iterator<Item = Wish> {
     let first = goes_first(cast, revisions);
-    let lag = |who: MemberId| cast.roles().sighting(who).and_then(|s| s.lag).unwrap_or(0);
+    let lag = |who: MemberId| cast.engine().behind(who);
     let wanted = cast.members().filter(|m| cast.roster().wants(*m));
     let outdated = wanted.filter(|m| is_outdated(cast, ledger, revisions, *m));
     let mut members: Vec<MemberId> = outdated.collect();
@@ -50,7 +50,7 @@ fn place(cast: &Cast<'_>, first: Option<MemberId>, who: MemberId) -> u8 {
     match cast.presence(who) {
         Presence::Down(_) => 0,
         _ if first == Some(who) => 1,
-        _ if cast.roles().leader() == Some(who) => 4,
+        _ if cast.engine().leads(who) => 4,
         Presence::Unhealthy | Presence::Starting | Presence::Unreachable => 2,
         _ if cast.in_sync(who).is_err() => 2,
         _ => 3,
@@ -88,7 +88,7 @@ fn goes_first(cast: &Cast<'_>, revisions: &Revisions) -> Option<MemberId> {
         };
         cast.members().find(is_it)
     });
-    led.or(cast.roles().leader())
+    led.or(cast.engine().leader())
 }
 
 fn is_outdated(cast: &Cast<'_>, ledger: &Ledgers, revisions: &Revisions, who: MemberId) -> bool {

@@ -1,7 +1,7 @@
 //! Consent cannot be copied, made from nothing, stored or read from a file. That it cannot be made
 //! outside of `safety` at all is in `src/consent.rs`.
 
-use ensemble_planner::{Letting, Permit, SwitchWarrant, Warrant};
+use ensemble_planner::{ErrandWarrant, Letting, Permit, Warrant};
 
 /// Does not compile if the type has the trait: then the method is ambiguous.
 macro_rules! has_not {
@@ -30,4 +30,4 @@ macro_rules! is_used_once {
     };
 }
 
-is_used_once!(Permit, Warrant, SwitchWarrant, Letting);
+is_used_once!(Permit, Warrant, ErrandWarrant, Letting);

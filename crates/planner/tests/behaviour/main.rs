@@ -18,6 +18,7 @@ mod parameters;
 mod prepare;
 mod presence;
 mod quiet;
+mod quorum;
 mod repair;
 mod requests;
 mod revisions;

@@ -3,17 +3,16 @@
 use crate::common::*;
 use ensemble_api::status::ParameterState;
 use ensemble_api::{Reason, Rule};
-use ensemble_planner::engine::WhyUnknown;
+use ensemble_planner::engine::{EngineAct, WhyUnknown};
 use ensemble_planner::memory::Kind;
-use ensemble_planner::plan::EngineWrite;
 use ensemble_planner::{Time, confirm};
 use serde_json::json;
 
 fn told(world: &World) -> Vec<String> {
     let plan = world.plan();
-    let sets = plan.engine.iter().filter_map(|w| match w {
-        EngineWrite::SetParameters { parameters, .. } => Some(parameters.clone()),
-        EngineWrite::Nudge { .. } => None,
+    let sets = plan.engine.iter().filter_map(|w| match w.act() {
+        EngineAct::Configure(parameters) => Some(parameters.clone()),
+        _ => None,
     });
     sets.flatten()
         .map(|(name, value)| format!("{name}={}", value.unwrap_or_default()))

@@ -2,10 +2,12 @@
 
 use crate::common::*;
 use ensemble_api::Rule;
-use ensemble_planner::engine::{FRESH_MS, Role, Sighting, WhyUnknown, is_no_news};
-use ensemble_planner::memory::{Kind, SwitchNews};
-use ensemble_planner::plan::{EngineWrite, Watch};
-use ensemble_planner::{Time, confirm, confirm_switch};
+use ensemble_engines::patroni::{Role, Sighting};
+use ensemble_planner::engine::{EngineAct, FRESH_MS, WhyUnknown, is_no_news};
+use ensemble_planner::errand::Errand;
+use ensemble_planner::memory::{ErrandNews, Kind};
+use ensemble_planner::plan::Watch;
+use ensemble_planner::{Time, confirm, confirm_errand};
 use serde_json::json;
 
 /// A new image is there; both replicas have it and the primary has not.
@@ -195,7 +197,7 @@ fn at_the_deadline_the_old_primary_stays_and_the_report_says_so() {
     let mut world = primary_left(0);
     world.switching(0, 1, 7, "Asked").after(61).lead(0, 7);
     for ordinal in 0..3 {
-        world.but(ordinal, |s| s.asked = Time(NOW + 61_000));
+        world.asked(ordinal, Time(NOW + 61_000));
     }
     assert_eq!(switchover(&world.plan()).unwrap().0, "Abandoned");
 }
@@ -216,8 +218,8 @@ fn a_switchover_is_asked_for_only_after_it_was_looked_at_afresh() {
     assert_eq!(switchover(&world.plan()).unwrap().0, "Proposed");
     world
         .memory
-        .switches
-        .insert("s-1".into(), SwitchNews::Confirmed);
+        .errands
+        .insert("s-1".into(), ErrandNews::Confirmed);
     assert_eq!(switchover(&world.plan()).unwrap().0, "Asked");
 }
 
@@ -225,16 +227,16 @@ fn a_switchover_is_asked_for_only_after_it_was_looked_at_afresh() {
 fn a_fresh_look_refuses_what_members_said_before_it() {
     let mut world = primary_left(0);
     let snap = world.switching(0, 1, 7, "Proposed").snapshot();
-    let stored = stored_switch(&snap);
-    assert!(confirm_switch(&snap, &stored, Time(NOW)).is_ok());
-    assert!(confirm_switch(&snap, &stored, Time(NOW + 1)).is_err());
+    let stored = Errand::of(&stored_switch(&snap));
+    assert!(confirm_errand(&snap, &stored, Time(NOW)).is_ok());
+    assert!(confirm_errand(&snap, &stored, Time(NOW + 1)).is_err());
 }
 
 #[test]
 fn a_fresh_look_refuses_a_switchover_from_another_term() {
     let mut world = primary_left(0);
     let snap = world.switching(0, 1, 6, "Proposed").snapshot();
-    let refusal = confirm_switch(&snap, &stored_switch(&snap), Time(0)).unwrap_err();
+    let refusal = confirm_errand(&snap, &Errand::of(&stored_switch(&snap)), Time(0)).unwrap_err();
     assert_eq!(refusal.predicate, Rule::RoleKnown);
 }
 
@@ -495,7 +497,7 @@ fn after_a_change_of_leader_the_engine_is_nudged_rather_than_waited_for() {
         let plan = world.plan();
         plan.engine
             .iter()
-            .any(|w| matches!(w, EngineWrite::Nudge { .. }))
+            .any(|tell| *tell.act() == EngineAct::Nudge)
     };
     assert!(!nudges(&world));
     world.but(0, |s| {
@@ -540,10 +542,10 @@ fn labels_of_another_agent_tell_roles_and_are_not_asked_to_switch() {
 fn no_news(world: &World, after: i64, change: impl FnOnce(&mut Sighting)) -> bool {
     let mut snap = world.snapshot();
     let before = snap.memory.pod("pod-1").said.clone().unwrap();
-    let mut said = (*before).clone();
-    said.asked = before.asked.plus_ms(after);
-    snap.now = said.asked;
+    let mut said: Sighting = before.words::<Sighting>().unwrap().clone();
     change(&mut said);
+    let said = said.answers(before.asked.plus_ms(after));
+    snap.now = said.asked;
     is_no_news(&snap, "pod-1", &before, &said)
 }
 

@@ -2,9 +2,11 @@
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
 mod roles;
+mod votes;
 pub use roles::*;
 
 use ensemble_planner::cast::Cast;
+use ensemble_planner::engine::Judge;
 use ensemble_planner::memory::{Check, Failure, Kind, Memory, Taken};
 use ensemble_planner::roster::MemberId;
 use ensemble_planner::snapshot::Nodes;
@@ -53,6 +55,8 @@ pub struct World {
     pub behind: Vec<Kind>,
     pub now: i64,
     pub epoch: i64,
+    /// Another judge than its engine has.
+    pub judge: Option<Judge>,
 }
 
 fn merge(into: &mut Value, patch: &Value) {
@@ -95,6 +99,7 @@ impl World {
             behind: Vec::new(),
             now: NOW,
             epoch: 7,
+            judge: None,
         }
     }
 
@@ -478,8 +483,10 @@ impl World {
     /// The Ensemble alone, which is all that rendering needs.
     fn bare(&self) -> Snapshot {
         let ensemble = EnsembleView::read(&self.ensemble).unwrap();
+        let mut abilities = ensemble_engines::abilities(&ensemble.spec);
+        abilities.judge = self.judge.or(abilities.judge);
         Snapshot {
-            abilities: ensemble_engines::abilities(&ensemble.spec),
+            abilities,
             ensemble,
             ..Snapshot::default()
         }

@@ -1,7 +1,8 @@
 //! Worlds with roles: PostgreSQL under Patroni, as its members would say.
 
 use super::{NOW, World};
-use ensemble_planner::engine::{Role, Sighting, Stream, Synchronous, WhyUnknown};
+use ensemble_engines::patroni::{Role, Sighting, Stream, Synchronous};
+use ensemble_planner::engine::WhyUnknown;
 use ensemble_planner::memory::Run;
 use ensemble_planner::{Snapshot, Time};
 use serde_json::{Value, json};
@@ -64,23 +65,33 @@ impl World {
         self
     }
 
-    /// What a member says.
+    /// What a member says, asked just now.
     pub fn says(&mut self, ordinal: u32, said: Sighting) -> &mut Self {
         let known = self.memory.pod_mut(&format!("pod-{ordinal}"));
-        known.said = Some(said.into());
+        known.said = Some(said.answers(Time(NOW)).into());
         self
     }
 
     /// What a member said is changed.
     pub fn but(&mut self, ordinal: u32, change: impl FnOnce(&mut Sighting)) -> &mut Self {
         let known = self.memory.pod_mut(&format!("pod-{ordinal}"));
-        change(Arc::make_mut(known.said.as_mut().unwrap()));
+        let before = known.said.as_ref().unwrap();
+        let mut said: Sighting = before.words::<Sighting>().unwrap().clone();
+        change(&mut said);
+        known.said = Some(said.answers(before.asked).into());
+        self
+    }
+
+    /// What a member said, it was asked then.
+    pub fn asked(&mut self, ordinal: u32, asked: Time) -> &mut Self {
+        let known = self.memory.pod_mut(&format!("pod-{ordinal}"));
+        Arc::make_mut(known.said.as_mut().unwrap()).asked = asked;
         self
     }
 
     /// Nothing is known of a member, for that cause.
     pub fn silent(&mut self, ordinal: u32, why: WhyUnknown) -> &mut Self {
-        self.says(ordinal, Sighting::unknown(Time(NOW), why))
+        self.says(ordinal, Sighting::unknown(why))
     }
 
     /// Commits wait for that member.
@@ -132,7 +143,7 @@ impl World {
 
 /// A member's answer, fresh.
 pub fn sighting(role: Role, term: u64) -> Sighting {
-    let mut said = Sighting::unknown(Time(NOW), WhyUnknown::NotAsked);
+    let mut said = Sighting::unknown(WhyUnknown::NotAsked);
     said.role = role;
     said.term = term;
     said.cluster = "7".into();

@@ -1,11 +1,13 @@
 //! Random worlds: a few members, and things that happen to them.
 
 use crate::common::*;
+use ensemble_engines::patroni::{Role, Sighting};
 use ensemble_planner::Time;
-use ensemble_planner::engine::{Role, WhyUnknown};
+use ensemble_planner::engine::{Answer, WhyUnknown};
 use ensemble_planner::memory::Kind;
 use proptest::prelude::*;
 use serde_json::json;
+use std::sync::Arc;
 
 /// Something that happens.
 #[derive(Clone, Debug)]
@@ -249,7 +251,8 @@ fn to_a_pod(world: &mut World, event: &Event) {
 /// Who said last that it leads.
 fn leader(world: &World) -> Option<u32> {
     let said = |o: &u32| world.memory.pod(&format!("pod-{o}")).said.as_ref();
-    (0..5).find(|o| said(o).is_some_and(|s| s.role == Role::Leader))
+    let leads = |a: &Arc<Answer>| a.words::<Sighting>().is_ok_and(|s| s.role == Role::Leader);
+    (0..5).find(|o| said(o).is_some_and(leads))
 }
 
 fn to_a_role(world: &mut World, event: &Event, ordinal: u32) {

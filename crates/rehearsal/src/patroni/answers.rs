@@ -1,8 +1,11 @@
 //! What members answer when they are asked.
 
 use super::{LOOP_WAIT_MS, Patroni, Run, State, Trouble, WRITE_BYTES};
-use ensemble_conductor::{Ask, EngineCall, EngineOutcome, Time};
-use ensemble_planner::engine::{Reply, Role, Sighting, Stream, Synchronous, WhyUnknown};
+use crate::fault::What;
+use crate::model::{self, Answer, Model, Said};
+use ensemble_conductor::{Ask, EngineCall, EngineOutcome};
+use ensemble_engines::patroni::{Role, Sighting, Stream, Synchronous};
+use ensemble_planner::engine::{EngineAct, Reply, WhyUnknown};
 
 /// After so long a question is given up.
 const TIMEOUT_MS: u64 = 2_000;
@@ -13,25 +16,8 @@ const SLOW_MS: u64 = 1_800;
 /// How long a switchover takes to be answered.
 const SWITCH_MS: u64 = 2_070;
 
-/// An answer, and when it arrives.
-pub struct Answer {
-    /// When.
-    pub at: u64,
-    /// What; for a switchover it is only known when it arrives.
-    pub what: Said,
-}
-
-/// What is said.
-#[derive(Clone)]
-pub enum Said {
-    /// Known already.
-    Now(EngineOutcome),
-    /// Whether the lead has come to that member.
-    Switched(String),
-}
-
 fn replied(reply: Reply) -> Said {
-    Said::Now(EngineOutcome::Replied(reply))
+    Said::Now(model::replied(reply))
 }
 
 impl Patroni {
@@ -42,10 +28,8 @@ impl Patroni {
         let unanswered = |cause: &str, after: u64| {
             let what = if observes {
                 let why = WhyUnknown::Unreachable(cause.to_owned());
-                Said::Now(EngineOutcome::Saw(Box::new(Sighting::unknown(
-                    call.asked(),
-                    why,
-                ))))
+                let said = Sighting::unknown(why);
+                Said::Now(EngineOutcome::Saw(said.answers(call.asked())))
             } else {
                 replied(Reply::Unknown(cause.to_owned()))
             };
@@ -73,19 +57,21 @@ impl Patroni {
         self.next_look = self.now;
         match call.ask() {
             Ask::Observe => {
-                let said = self.sighting(call.member(), call.asked());
-                answer(Said::Now(EngineOutcome::Saw(Box::new(said))))
+                let said = self.sighting(call.member());
+                answer(Said::Now(EngineOutcome::Saw(said.answers(call.asked()))))
             }
-            Ask::SwitchOver { leader, candidate } => self.switch_over(now, leader, candidate),
-            Ask::Nudge => {
+            Ask::Do(EngineAct::SwitchOver { leader, candidate }) => {
+                self.switch_over(now, leader, candidate)
+            }
+            Ask::Do(EngineAct::Nudge) => {
                 self.nudge();
                 answer(replied(Reply::Taken(String::new())))
             }
-            Ask::SetParameters(wanted) => {
+            Ask::Do(EngineAct::Configure(wanted)) => {
                 self.set_parameters(wanted);
                 answer(replied(Reply::Taken(String::new())))
             }
-            Ask::Restart => {
+            Ask::Do(EngineAct::Restart) => {
                 self.restart(call.member());
                 answer(replied(Reply::Taken(String::new())))
             }
@@ -131,8 +117,8 @@ impl Patroni {
         })
     }
 
-    fn sighting(&self, name: &str, asked: Time) -> Sighting {
-        let unknown = |why| Sighting::unknown(asked, why);
+    fn sighting(&self, name: &str) -> Sighting {
+        let unknown = Sighting::unknown;
         let Some(run) = self.run(name) else {
             return unknown(WhyUnknown::Unreachable("connection refused".into()));
         };
@@ -208,5 +194,55 @@ impl Patroni {
         };
         said.loop_wait = u32::try_from(LOOP_WAIT_MS / 1000).ok();
         said.parameters = Some(self.kept().clone());
+    }
+}
+
+impl Model for Patroni {
+    fn ask(&mut self, now: u64, call: &EngineCall, reachable: bool) -> Answer {
+        Patroni::ask(self, now, call, reachable)
+    }
+
+    fn switched(&self, to: &str) -> EngineOutcome {
+        Patroni::switched(self, to)
+    }
+
+    fn suffer(&mut self, now: u64, what: What) {
+        if what == What::FailsOver {
+            self.fail_over(now, None);
+        } else if let Some(trouble) = Trouble::by(what) {
+            self.trouble(now, trouble);
+        }
+    }
+
+    fn leader(&self) -> Option<&str> {
+        Patroni::leader(self)
+    }
+
+    fn describe(&self) -> String {
+        Patroni::describe(self)
+    }
+
+    fn leader_node(&self) -> Option<String> {
+        Patroni::leader_node(self)
+    }
+
+    fn troubled_until(&self) -> Option<u64> {
+        Patroni::troubled_until(self)
+    }
+
+    fn version(&self) -> u64 {
+        Patroni::version(self)
+    }
+
+    fn changes(&self) -> usize {
+        Patroni::changes(self).len()
+    }
+
+    fn longest_pause_ms(&self) -> u64 {
+        Patroni::longest_pause_ms(self)
+    }
+
+    fn settled(&self, replicas: usize) -> bool {
+        Patroni::settled(self, replicas)
     }
 }

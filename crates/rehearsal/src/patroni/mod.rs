@@ -12,7 +12,6 @@ mod log;
 mod parameters;
 mod trouble;
 
-pub use answers::{Answer, Said};
 pub use log::Log;
 pub use trouble::Trouble;
 

@@ -1,6 +1,7 @@
 //! How an engine misbehaves.
 
 use super::{Patroni, State};
+use crate::fault::What;
 
 /// A kind of misbehaviour, for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +33,25 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// What a fault is to it, if it lasts.
+    pub(super) fn by(what: What) -> Option<Self> {
+        Some(match what {
+            What::RolesSilent => Trouble::Silent,
+            What::RolesSlow => Trouble::Slow,
+            What::RolesLie => Trouble::Lies,
+            What::ReplicasLag => Trouble::Lag,
+            What::SwitchRefused => Trouble::Refuses,
+            What::SwitchElsewhere => Trouble::Elsewhere,
+            What::SwitchUnanswered => Trouble::AnswerLost,
+            What::EnginePaused => Trouble::Paused,
+            What::LeadUsurped => Trouble::Usurped,
+            What::LiarAlone => Trouble::Alone,
+            What::PromotedLate => Trouble::LatePromotion,
+            What::OldTermFirst => Trouble::OldTerm,
+            _ => return None,
+        })
+    }
+
     fn lasts_ms(self) -> u64 {
         match self {
             Trouble::Silent | Trouble::Slow | Trouble::Lies => 20_000,

@@ -2,7 +2,7 @@
 
 use crate::desk::{Desk, orders};
 use ensemble_conductor::{EngineOutcome, Input, Kind};
-use ensemble_planner::engine::{Sighting, WhyUnknown};
+use ensemble_planner::engine::{Answer, WhyUnknown};
 use serde_json::{Value, json};
 
 /// A member of an ensemble with an engine, which was just asked and has answered.
@@ -24,8 +24,8 @@ fn answered() -> Desk {
 fn answer(desk: &mut Desk) -> usize {
     let questions = std::mem::take(&mut desk.questions);
     for (id, question) in &questions {
-        let said = Sighting::unknown(question.asked(), WhyUnknown::Starting);
-        let said = EngineOutcome::Saw(Box::new(said));
+        let said = Answer::unknown(question.asked(), WhyUnknown::Starting);
+        let said = EngineOutcome::Saw(said);
         desk.tell(Input::Engine(*id, said));
     }
     questions.len()

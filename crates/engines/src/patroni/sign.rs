@@ -1,16 +1,13 @@
-//! What of a pod shows that its engine has something new to say. Nothing is decided by it: engines are
-//! only asked sooner. No I/O.
+//! What of a pod shows that Patroni has something new to say.
 
-use ensemble_api::EnsembleSpec;
+use ensemble_api::engine::Engine;
 use serde_json::Value;
 
-/// A word that is another one when it is worth asking; None where nobody can be asked.
-///
 /// Patroni writes through the API server: the label with its role, and an annotation with what it sees
 /// of its PostgreSQL. Of that only what seldom changes counts: positions move with every round. With
 /// them counts whether the pod is Ready.
-pub fn sign(spec: &EnsembleSpec, pod: &Value) -> Option<String> {
-    let patroni = spec.engine.as_ref()?.patroni.as_ref()?;
+pub(super) fn sign(engine: &Engine, pod: &Value) -> Option<String> {
+    let patroni = engine.patroni.as_ref()?;
     let meta = &pod["metadata"];
     let label = &meta["labels"][patroni.role_label.as_str()];
     let said = meta["annotations"]["status"].as_str();
@@ -32,9 +29,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn spec(engine: &Value) -> EnsembleSpec {
-        let spec = json!({"replicas": 3, "template": {}, "engine": engine});
-        serde_json::from_value(spec).unwrap()
+    fn patroni() -> Engine {
+        serde_json::from_value(json!({"patroni": {}})).unwrap()
     }
 
     fn pod(label: &str, said: &str, ready: &str) -> Value {
@@ -46,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_new_role_state_or_readiness_is_worth_asking_and_a_new_position_is_not() {
-        let spec = spec(&json!({"patroni": {}}));
+        let spec = patroni();
         let said = |state: &str, timeline: u32, position: u32| {
             json!({"state": state, "role": "replica", "timeline": timeline, "xlog_location": position})
                 .to_string()
@@ -67,15 +63,8 @@ mod tests {
 
     #[test]
     fn an_annotation_that_cannot_be_read_is_no_error() {
-        let spec = spec(&json!({"patroni": {}}));
+        let spec = patroni();
         assert!(sign(&spec, &pod("replica", "{", "True")).is_some());
         assert!(sign(&spec, &json!({})).is_some());
-    }
-
-    #[test]
-    fn where_nobody_can_be_asked_there_is_no_sign() {
-        let labels = spec(&json!({"labels": {"key": "role"}}));
-        assert_eq!(sign(&labels, &pod("replica", "{}", "True")), None);
-        assert_eq!(sign(&spec(&json!(null)), &json!({})), None);
     }
 }

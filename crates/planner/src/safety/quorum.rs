@@ -1,0 +1,74 @@
+//! Where members vote, enough of them are left when one is disrupted.
+
+use super::{Refusal, Safety, refuse};
+use crate::engine::{Cohort, Quorum};
+use crate::method;
+use crate::roster::MemberId;
+use crate::wish::Act;
+use ensemble_api::status::Method;
+use ensemble_api::{Predicate, Reason, Rule};
+
+/// How many must be left. Of one or two no quorum is left whatever is done: then it is all others, since
+/// a change that nobody can ever get is no protection.
+fn needed(quorum: &Quorum) -> u32 {
+    let others = quorum.size().saturating_sub(1);
+    if crate::mutants::is_off(Rule::FewVotersGiveWay) {
+        return quorum.needed;
+    }
+    quorum.needed.min(others)
+}
+
+impl Safety<'_> {
+    /// Voters that serve, have what their leader has, and are not being changed.
+    fn present(&self, quorum: &Quorum) -> impl Iterator<Item = MemberId> {
+        let there = |m: &MemberId| self.snap.fit(*m) && !self.in_flight.contains(m);
+        quorum.voters.iter().copied().filter(there)
+    }
+
+    /// A voter is missed as soon as it is touched. One that is proven down, or has not come up for long,
+    /// is missed already.
+    pub(super) fn quorum_holds(&self, who: MemberId, act: &Act) -> Result<(), Refusal> {
+        let cast = self.snap;
+        let cohort = cast.engine().cohort_of(who);
+        let Some(quorum) = cohort.and_then(|c| c.quorum.as_ref()) else {
+            return Ok(());
+        };
+        let touched =
+            act.method() != Method::InPlace || method::touches_engine(cast, who, act.target());
+        let missed = cast.presence(who).is_down() || self.recovering(who);
+        if !touched || missed || !quorum.voters.contains(&who) {
+            return Ok(());
+        }
+        let others = self.present(quorum).filter(|m| *m != who).count();
+        let (others, needed) = (u32::try_from(others).unwrap_or(u32::MAX), needed(quorum));
+        if others >= needed || crate::mutants::is_off(Rule::QuorumHolds) {
+            return Ok(());
+        }
+        let name = cast.roster().name(who);
+        refuse(
+            Rule::QuorumHolds,
+            Reason::QuorumAtRisk,
+            format!(
+                "{others} of {} voters are there without {name}",
+                quorum.size()
+            ),
+            format!("{needed} needed"),
+        )
+    }
+
+    /// The rule with its values now, for each cohort that votes.
+    pub(super) fn quorum_predicates(&self) -> Vec<Predicate> {
+        let quorum = |c: &Cohort| c.quorum.clone();
+        let all = self.snap.engine().cohorts.iter().filter_map(quorum);
+        all.map(|quorum| {
+            let present = u32::try_from(self.present(&quorum).count()).unwrap_or(u32::MAX);
+            Predicate {
+                name: Rule::QuorumHolds.to_string(),
+                holds: present >= quorum.needed,
+                observed: format!("{present} of {} voters are there", quorum.size()),
+                limit: format!("{} needed", quorum.needed),
+            }
+        })
+        .collect()
+    }
+}
