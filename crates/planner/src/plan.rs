@@ -96,6 +96,18 @@ pub fn plan(snap: &Snapshot) -> Plan {
     steps::status::run(draft)
 }
 
+/// What became of the wish to hand the lead over. The report has been told.
+pub(crate) enum Proposal {
+    /// It is to be written down.
+    Made,
+    /// Another one is under way, or the last one failed a moment ago.
+    Waits,
+    /// A rule forbids it.
+    Refused(Refusal),
+    /// Nobody can take over, in words.
+    Nobody(String),
+}
+
 /// What the steps add to.
 pub(crate) struct Draft<'s> {
     pub snap: &'s Cast<'s>,
@@ -180,7 +192,11 @@ impl<'s> Draft<'s> {
     }
 
     /// Wants the lead handed to whoever is best among those that will do.
-    pub fn hand_over_to_best(&mut self, sake: Sake<'_>, will_do: impl Fn(MemberId) -> bool) {
+    pub fn hand_over_to_best(
+        &mut self,
+        sake: Sake<'_>,
+        will_do: impl Fn(MemberId) -> bool,
+    ) -> Proposal {
         let snap = self.snap;
         let leader = snap.roles().leader();
         let others: Vec<MemberId> = snap
@@ -200,11 +216,10 @@ impl<'s> Draft<'s> {
         };
         heirs.sort_by_key(|m| (outdated(*m), self.is_cordoned(*m), lag(*m), *m));
         if let Some(heir) = heirs.first().copied() {
-            self.hand_over(heir, sake);
-            return;
+            return self.hand_over(heir, sake);
         }
         if self.switch_is_open() {
-            return;
+            return Proposal::Waits;
         }
         let why: Vec<String> = others
             .iter()
@@ -217,9 +232,10 @@ impl<'s> Draft<'s> {
             })
             .collect();
         let message = format!("nobody can take over; {}", why.join("; "));
-        let blocker = blocker(snap, Reason::NoSuccessor, message);
+        let blocker = blocker(snap, Reason::NoSuccessor, message.clone());
         let leader = leader.map(|m| snap.roster().name(m));
         self.block(Action::Switch, leader, sake.cause, blocker);
+        Proposal::Nobody(message)
     }
 
     /// Whether a switchover is under way; its own step speaks for it.
@@ -228,10 +244,10 @@ impl<'s> Draft<'s> {
     }
 
     /// Wants the lead handed to a member. What a rule refuses is returned, and reported.
-    pub fn hand_over(&mut self, to: MemberId, sake: Sake<'_>) -> Option<Refusal> {
+    pub fn hand_over(&mut self, to: MemberId, sake: Sake<'_>) -> Proposal {
         let snap = self.snap;
         if self.switch_is_open() {
-            return None;
+            return Proposal::Waits;
         }
         let member = snap.roster().name(to);
         let last = self.switchover.as_ref();
@@ -249,18 +265,18 @@ impl<'s> Draft<'s> {
                 let mut blocker = blocker(snap, Reason::SwitchoverFailed, message);
                 blocker.observed = format!("tried {tries} times");
                 self.block(Action::Switch, Some(member), sake.cause, blocker);
-                return None;
+                return Proposal::Waits;
             }
         }
         match self.safety.hand_over(to) {
             Ok(planned) => {
                 self.switchover = Some(planned.propose(snap, sake, tries + 1));
                 self.step(Action::Switch, Some(member), sake.cause, StepState::Running);
-                None
+                Proposal::Made
             }
             Err(refusal) => {
                 self.refused(Action::Switch, member, sake.cause, &refusal);
-                Some(refusal)
+                Proposal::Refused(refusal)
             }
         }
     }

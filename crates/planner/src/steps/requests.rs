@@ -3,7 +3,7 @@
 
 use crate::claims::ClaimGroup;
 use crate::memory::Kind;
-use crate::plan::Draft;
+use crate::plan::{Draft, Proposal};
 use crate::roster::MemberId;
 use crate::safety::Sake;
 use crate::view::RequestView;
@@ -75,8 +75,10 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
         ..Sake::of(&cause)
     };
     let Some(to) = &wanted.to else {
-        draft.hand_over_to_best(sake, |_| true);
-        return no_successor(draft);
+        return match draft.hand_over_to_best(sake, |_| true) {
+            Proposal::Nobody(why) => refused(why),
+            Proposal::Made | Proposal::Waits | Proposal::Refused(_) => None,
+        };
     };
     let who = match snap.roster().asked_for(to) {
         Ok(who) => who,
@@ -85,7 +87,9 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
     if snap.roles().leader() == Some(who) {
         return Some((Outcome::Done, format!("{to} leads already")));
     }
-    let refusal = draft.hand_over(who, sake)?;
+    let Proposal::Refused(refusal) = draft.hand_over(who, sake) else {
+        return None;
+    };
     // What passes by itself is waited for.
     let passes = [
         Reason::CacheBehind,
@@ -101,13 +105,6 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
         refusal.observed,
         snap.name()
     ))
-}
-
-/// Nobody can take over: the step that says so is the answer.
-fn no_successor(draft: &Draft<'_>) -> Answer {
-    let said = draft.steps.iter().rev().find_map(|s| s.blocker.as_ref());
-    let said = said.filter(|b| b.reason == Reason::NoSuccessor)?;
-    Some((Outcome::Refused, said.message.clone()))
 }
 
 /// Approval holds until the primary runs what was approved.

@@ -151,7 +151,8 @@ fn move_away(draft: &mut Draft<'_>) {
     let name = snap.roster().name(leader);
     if !snap.roster().wants(leader) {
         let cause = format!("replicas is {}", snap.roster().size());
-        return draft.hand_over_to_best(Sake::of(&cause), |_| true);
+        draft.hand_over_to_best(Sake::of(&cause), |_| true);
+        return;
     }
     let Some(node) = snap.our_pod(leader).map(|p| p.node.as_str()) else {
         return;
