@@ -28,6 +28,7 @@ pub mod resize;
 pub mod revision;
 pub mod roster;
 pub mod safety;
+mod sheet;
 pub mod shelf;
 pub mod snapshot;
 mod steps;

@@ -2,17 +2,18 @@
 
 use crate::cast::Cast;
 use crate::ledger::Ledgers;
-use crate::memory::Failure;
 use crate::revision::Revisions;
 use crate::roster::MemberId;
 use crate::safety::{Letting, Permit, Refusal, Safety, Sake};
+use crate::sheet::Sheet;
 use crate::snapshot::Snapshot;
 use crate::steps;
-use crate::time::{Time, Wake};
+use crate::steps::status::Durable;
+use crate::time::Time;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::status::{LetGo, ParameterChange, SwitchPhase, Switchover};
-use ensemble_api::{Blocker, Reason, Report, Step, StepState};
+use ensemble_api::{Blocker, Reason, Report, StepState};
 use std::collections::BTreeSet;
 
 /// What is to happen next, and why.
@@ -75,11 +76,11 @@ pub enum Watch {
 pub fn plan(snap: &Snapshot) -> Plan {
     let cast = Cast::of(snap);
     let mut draft = Draft::new(&cast);
-    if snap.ensemble.spec.suspend && !snap.ensemble.meta.deleting {
-        return steps::status::suspended(draft);
-    }
     if snap.ensemble.meta.deleting {
-        return steps::deletion::run(draft);
+        return steps::deletion::run(&cast, &draft.revisions, &draft.safety, draft.sheet);
+    }
+    if snap.ensemble.spec.suspend {
+        return steps::status::suspended(&cast, &draft.revisions, &draft.safety, draft.sheet);
     }
     steps::intents::run(&mut draft);
     steps::switch::run(&mut draft);
@@ -93,7 +94,16 @@ pub fn plan(snap: &Snapshot) -> Plan {
     steps::parameters::run(&mut draft);
     steps::evicted::run(&mut draft);
     steps::upkeep::run(&mut draft);
-    steps::status::run(draft)
+    let durable = Durable {
+        over: draft.over,
+        switchover: draft.switchover,
+        ledgers: draft.ledger,
+        let_go: draft.let_go,
+        permits: draft.permits,
+        parameters: draft.parameters,
+        mark_first: draft.mark_first,
+    };
+    steps::status::write(&cast, &draft.revisions, &draft.safety, draft.sheet, durable)
 }
 
 /// What became of the wish to hand the lead over. The report has been told.
@@ -134,12 +144,8 @@ pub(crate) struct Draft<'s> {
     pub rebuilding: BTreeSet<MemberId>,
     /// Intents of ours or others that are over.
     pub over: BTreeSet<String>,
-    pub writes: Vec<Write>,
     pub permits: Vec<Permit>,
-    pub lettings: Vec<Letting>,
-    pub engine: Vec<EngineWrite>,
-    pub steps: Vec<Step>,
-    pub wake: Wake,
+    pub sheet: Sheet<'s>,
 }
 
 impl<'s> Draft<'s> {
@@ -159,23 +165,9 @@ impl<'s> Draft<'s> {
             rebuilding: BTreeSet::new(),
             over: BTreeSet::new(),
             mark_first: false,
-            writes: Vec::new(),
             permits: Vec::new(),
-            lettings: Vec::new(),
-            engine: Vec::new(),
-            steps: Vec::new(),
-            wake: Wake::default(),
+            sheet: Sheet::new(snap),
         }
-    }
-
-    /// Wants something written, unless it failed a moment ago.
-    pub fn write(&mut self, write: Write) {
-        let failed = self.snap.memory.failures.get(&write.key());
-        if let Some(failure) = failed.filter(|f| f.retry_at > self.snap.now) {
-            self.wake.at(failure.retry_at);
-            return;
-        }
-        self.writes.push(write);
     }
 
     /// Whether the engine can hand the lead over.
@@ -234,7 +226,8 @@ impl<'s> Draft<'s> {
         let message = format!("nobody can take over; {}", why.join("; "));
         let blocker = blocker(snap, Reason::NoSuccessor, message.clone());
         let leader = leader.map(|m| snap.roster().name(m));
-        self.block(Action::Switch, leader, sake.cause, blocker);
+        self.sheet
+            .block(Action::Switch, leader, sake.cause, blocker);
         Proposal::Nobody(message)
     }
 
@@ -257,83 +250,31 @@ impl<'s> Draft<'s> {
             let pause = 2_i64 << tries.min(5);
             let again = Time::from_stamp(&failed.since).plus_ms(pause * 1000);
             if again > snap.now {
-                self.wake.at(again);
+                self.sheet.wake(again);
                 let message = format!(
                     "{} -> {} ended {:?}: {}",
                     failed.from, failed.to, failed.phase, failed.message
                 );
                 let mut blocker = blocker(snap, Reason::SwitchoverFailed, message);
                 blocker.observed = format!("tried {tries} times");
-                self.block(Action::Switch, Some(member), sake.cause, blocker);
+                self.sheet
+                    .block(Action::Switch, Some(member), sake.cause, blocker);
                 return Proposal::Waits;
             }
         }
         match self.safety.hand_over(to) {
             Ok(planned) => {
                 self.switchover = Some(planned.propose(snap, sake, tries + 1));
-                self.step(Action::Switch, Some(member), sake.cause, StepState::Running);
+                self.sheet
+                    .step(Action::Switch, Some(member), sake.cause, StepState::Running);
                 Proposal::Made
             }
             Err(refusal) => {
-                self.refused(Action::Switch, member, sake.cause, &refusal);
+                self.sheet
+                    .refused(Action::Switch, member, sake.cause, &refusal);
                 Proposal::Refused(refusal)
             }
         }
-    }
-
-    pub fn step(&mut self, action: Action, member: Option<String>, cause: &str, state: StepState) {
-        let since = (state == StepState::Running).then(|| self.since(action, member.as_deref()));
-        let cause = cause.to_owned();
-        self.steps.push(Step {
-            action,
-            member,
-            cause,
-            state,
-            since,
-            blocker: None,
-        });
-    }
-
-    pub fn block(&mut self, action: Action, member: Option<String>, cause: &str, blocker: Blocker) {
-        let since = Some(self.since(action, member.as_deref()));
-        let cause = cause.to_owned();
-        let state = StepState::Blocked;
-        self.steps.push(Step {
-            action,
-            member,
-            cause,
-            state,
-            since,
-            blocker: Some(blocker),
-        });
-    }
-
-    pub fn failed(&mut self, action: Action, member: String, cause: &str, failure: &Failure) {
-        let mut blocker = blocker(self.snap, failure.reason, failure.message.clone());
-        if failure.reason == Reason::EvictionRefused {
-            blocker.message += &steps::evicted::explain(self.snap);
-        }
-        self.block(action, Some(member), cause, blocker);
-    }
-
-    pub fn refused(&mut self, action: Action, member: String, cause: &str, refusal: &Refusal) {
-        let message = format!("{} is false: {}", refusal.predicate, refusal.observed);
-        let mut blocker = blocker(self.snap, refusal.reason, message);
-        blocker.observed = refusal.observed.clone();
-        blocker.limit = refusal.limit.clone();
-        self.block(action, Some(member), cause, blocker);
-    }
-
-    /// Since when this step runs or waits: as stored, else from now.
-    fn since(
-        &self,
-        action: Action,
-        member: Option<&str>,
-    ) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
-        let old = self.snap.ensemble.status.plan.steps.iter();
-        let mut same = old.filter(|s| s.action == action && s.member.as_deref() == member);
-        same.find_map(|s| s.since.clone())
-            .unwrap_or_else(|| self.snap.now.stamp())
     }
 }
 

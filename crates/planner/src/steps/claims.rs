@@ -1,14 +1,18 @@
 //! Claims: created for members that never were, never for members that were.
 
+use crate::cast::Cast;
 use crate::claims::{self, ClaimGroup};
 use crate::memory::Kind;
 use crate::plan::{Draft, blocker};
 use crate::presence::Presence;
 use crate::render;
 use crate::roster::MemberId;
+use crate::safety::Safety;
+use crate::sheet::Sheet;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::Keep;
+use ensemble_api::status::LetGo;
 use ensemble_api::{Reason, StepState, labels};
 
 /// Raises the ledger, creates what is missing, reports what may not be created, lets go what policy
@@ -21,7 +25,9 @@ pub fn run(draft: &mut Draft<'_>) {
         draft.halted = true;
         let message = "members were used before, and no claim of any of them is left".to_owned();
         let blocker = blocker(draft.snap, Reason::DataMissing, message);
-        draft.block(Action::Create, None, "members are missing", blocker);
+        draft
+            .sheet
+            .block(Action::Create, None, "members are missing", blocker);
         return;
     }
     let snap = draft.snap;
@@ -29,7 +35,8 @@ pub fn run(draft: &mut Draft<'_>) {
         one(draft, who);
     }
     scaled_away(draft);
-    let_go(draft);
+    let entries = std::mem::take(&mut draft.let_go);
+    draft.let_go = let_go(snap, entries, &draft.safety, &mut draft.sheet);
 }
 
 /// Whoever is Ready was born, unless its pod is the last of a life that was given up.
@@ -115,7 +122,7 @@ fn one(draft: &mut Draft<'_>, who: MemberId) {
         ),
     };
     let blocker = blocker(snap, reason, message);
-    draft.block(
+    draft.sheet.block(
         Action::Create,
         Some(member),
         "a member's claims are one unit",
@@ -127,7 +134,9 @@ fn create(draft: &mut Draft<'_>, who: MemberId, missing: &[String]) {
     let snap = draft.snap;
     let member = snap.roster().name(who);
     if !ledger_covers(draft, who) || draft.usable.is_none() {
-        return draft.step(Action::Create, Some(member), "asked for", StepState::Next);
+        return draft
+            .sheet
+            .step(Action::Create, Some(member), "asked for", StepState::Next);
     }
     let life = draft.ledger.incarnation(who);
     for claim in snap
@@ -142,7 +151,7 @@ fn create(draft: &mut Draft<'_>, who: MemberId, missing: &[String]) {
             return;
         }
         let body = render::claim(snap, &claim.name, &claim.spec.0, who, life);
-        draft.write(Write::Create {
+        draft.sheet.write(Write::Create {
             kind: Kind::Claim,
             body,
         });
@@ -150,7 +159,7 @@ fn create(draft: &mut Draft<'_>, who: MemberId, missing: &[String]) {
             return;
         }
     }
-    draft.step(
+    draft.sheet.step(
         Action::Create,
         Some(member),
         "asked for",
@@ -182,18 +191,23 @@ fn scaled_away(draft: &mut Draft<'_>) {
 }
 
 /// Deletes what was written down as let go; forgets what is gone.
-pub fn let_go(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
-    draft.let_go.retain(|entry| {
+pub fn let_go(
+    snap: &Cast<'_>,
+    mut entries: Vec<LetGo>,
+    safety: &Safety<'_>,
+    sheet: &mut Sheet<'_>,
+) -> Vec<LetGo> {
+    entries.retain(|entry| {
         let found = snap.claims.get(&entry.claim);
         found.is_some_and(|c| c.meta.pin.uid == entry.uid)
     });
     // Only what is stored counts as written down.
-    let unwritten = crate::mutants::is_off("let-go-written-first").then(|| draft.let_go.clone());
-    for entry in unwritten.as_ref().unwrap_or(&snap.ensemble.status.let_go) {
-        if let Ok(letting) = draft.safety.let_go(entry) {
-            draft.step(Action::LetGo, None, &entry.consent, StepState::Running);
-            draft.lettings.push(letting);
+    let unwritten = crate::mutants::is_off("let-go-written-first").then_some(&entries);
+    for entry in unwritten.unwrap_or(&snap.ensemble.status.let_go) {
+        if let Ok(letting) = safety.let_go(entry) {
+            sheet.step(Action::LetGo, None, &entry.consent, StepState::Running);
+            sheet.let_go(letting);
         }
     }
+    entries
 }

@@ -24,12 +24,12 @@ pub fn run(draft: &mut Draft<'_>) {
             if due <= snap.now {
                 pods.push(name.to_owned());
             } else {
-                draft.wake.at(due);
+                draft.sheet.wake(due);
             }
         }
         if !pods.is_empty() {
             let budget = budget.meta.pin.clone();
-            draft.write(Write::Uncount { budget, pods });
+            draft.sheet.write(Write::Uncount { budget, pods });
         }
     }
 }

@@ -37,20 +37,20 @@ pub fn run(draft: &mut Draft<'_>) {
         let patience = since.plus_seconds(FOREIGN_PATIENCE_SECONDS);
         if patience <= snap.now {
             let body = json!({"metadata": {"annotations": {labels::TOUCHED: epoch}}});
-            draft.write(Write::Patch {
+            draft.sheet.write(Write::Patch {
                 kind: Kind::Pod,
                 pin: pod.meta.pin.clone(),
                 body,
             });
         } else {
-            draft.wake.at(patience);
+            draft.sheet.wake(patience);
         }
         let message = format!(
             "{} was to be disrupted by epoch {}",
             intent.member, intent.epoch
         );
         let blocker = blocker(snap, Reason::ForeignIntent, message);
-        draft.block(
+        draft.sheet.block(
             Action::Maintain,
             Some(intent.member.clone()),
             "a controller before us",

@@ -33,7 +33,9 @@ fn one(draft: &mut Draft<'_>, who: MemberId) {
     if snap.whose(who) == Some(Whose::Foreign) {
         let message = format!("a pod {member} exists that is not ours");
         let blocker = blocker(snap, Reason::NameTaken, message);
-        return draft.block(Action::Create, Some(member), "asked for", blocker);
+        return draft
+            .sheet
+            .block(Action::Create, Some(member), "asked for", blocker);
     }
     put_right(draft, who);
     match snap.presence(who) {
@@ -57,14 +59,16 @@ fn create(draft: &mut Draft<'_>, who: MemberId, member: String) {
     }
     let revision = draft.usable.as_ref().and_then(|r| snap.revisions.get(r));
     let Some(revision) = revision.filter(|_| super::claims::ledger_covers(draft, who)) else {
-        return draft.step(Action::Create, Some(member), "asked for", StepState::Next);
+        return draft
+            .sheet
+            .step(Action::Create, Some(member), "asked for", StepState::Next);
     };
     let key = (Kind::Pod, member.clone());
     if name_is_taken(draft, &key, &member) {
         return;
     }
     if still_counted(draft, &member) {
-        return draft.step(
+        return draft.sheet.step(
             Action::Create,
             Some(member),
             "asked for",
@@ -79,12 +83,12 @@ fn create(draft: &mut Draft<'_>, who: MemberId, member: String) {
         template: &revision.template,
     };
     let body = render::pod(snap, rendered);
-    draft.write(Write::Create {
+    draft.sheet.write(Write::Create {
         kind: Kind::Pod,
         body,
     });
     if !report_failure(draft, &key, &member) {
-        draft.step(
+        draft.sheet.step(
             Action::Create,
             Some(member),
             "asked for",
@@ -105,7 +109,7 @@ fn still_counted(draft: &mut Draft<'_>, member: &str) -> bool {
     let until = since.plus_ms(COUNTED_MS);
     let waits = until > draft.snap.now;
     if waits {
-        draft.wake.at(until);
+        draft.sheet.wake(until);
     }
     waits
 }
@@ -121,7 +125,7 @@ pub fn name_is_taken(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
         let who = snap.roster().named(&key.1).unwrap_or_default();
         let labels = render::pod_labels(snap, who, draft.ledger.incarnation(who));
         let body = json!({"metadata": {"labels": labels}});
-        draft.write(Write::Patch {
+        draft.sheet.write(Write::Patch {
             kind: Kind::Pod,
             pin: taken.pin.clone(),
             body,
@@ -129,15 +133,15 @@ pub fn name_is_taken(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
         return true;
     }
     if taken.retry_at <= snap.now {
-        draft.write(Write::Look { key: key.clone() });
+        draft.sheet.write(Write::Look { key: key.clone() });
     }
-    draft.wake.at(taken.retry_at);
+    draft.sheet.wake(taken.retry_at);
     let message = format!(
         "{:?} {} exists and is not ours (uid {})",
         key.0, key.1, taken.pin.uid
     );
     let blocker = blocker(snap, Reason::NameTaken, message);
-    draft.block(
+    draft.sheet.block(
         Action::Create,
         Some(member.to_owned()),
         "asked for",
@@ -154,7 +158,7 @@ pub fn report_failure(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
     let message = format!("{:?} {}: {}", key.0, key.1, failure.message);
     let mut blocker = blocker(draft.snap, failure.reason, message);
     blocker.observed = format!("tried {} times", failure.tries);
-    draft.block(
+    draft.sheet.block(
         Action::Create,
         Some(member.to_owned()),
         "asked for",
@@ -177,7 +181,7 @@ fn put_right(draft: &mut Draft<'_>, who: MemberId) {
         }
         Some(Whose::Ours | Whose::Foreign) | None => return,
     };
-    draft.write(Write::Patch {
+    draft.sheet.write(Write::Patch {
         kind: Kind::Pod,
         pin: pod.meta.pin.clone(),
         body,
@@ -194,13 +198,17 @@ fn settling(draft: &mut Draft<'_>, who: MemberId, member: String) {
     };
     if pod.is_changing() {
         let cause = "changed in place";
-        return draft.step(Action::Start, Some(member), cause, StepState::Running);
+        return draft
+            .sheet
+            .step(Action::Start, Some(member), cause, StepState::Running);
     }
-    draft.wake.at(snap.settled_at(pod));
+    draft.sheet.wake(snap.settled_at(pod));
     let seconds = snap.ensemble.spec.min_ready_seconds;
     let message = format!("{member} is Ready, but not yet for {seconds} s");
     let blocker = blocker(snap, Reason::Settling, message);
-    draft.block(Action::Start, Some(member), "minReadySeconds", blocker);
+    draft
+        .sheet
+        .block(Action::Start, Some(member), "minReadySeconds", blocker);
 }
 
 /// Ready is not in sync: said of a replica once somebody leads, or the step of the lead speaks.
@@ -216,7 +224,9 @@ fn not_in_sync(draft: &mut Draft<'_>, who: MemberId, member: String) {
     let message = format!("{member} is Ready and not in sync with {leader}: {why}");
     let mut blocker = blocker(snap, Reason::NotInSync, message);
     blocker.observed = why;
-    draft.block(Action::Start, Some(member), "roles", blocker);
+    draft
+        .sheet
+        .block(Action::Start, Some(member), "roles", blocker);
 }
 
 fn trouble(draft: &mut Draft<'_>, who: MemberId, member: String) {
@@ -226,7 +236,9 @@ fn trouble(draft: &mut Draft<'_>, who: MemberId, member: String) {
     };
     wake_for_changes(draft, who);
     if trouble.reason == Reason::Starting {
-        return draft.step(Action::Start, Some(member), "created", StepState::Running);
+        return draft
+            .sheet
+            .step(Action::Start, Some(member), "created", StepState::Running);
     }
     let mut blocker = blocker(snap, trouble.reason, trouble.message);
     if let Some(pod) = snap.our_pod(who).filter(|p| !p.node.is_empty()) {
@@ -237,7 +249,9 @@ fn trouble(draft: &mut Draft<'_>, who: MemberId, member: String) {
     } else {
         "created"
     };
-    draft.block(Action::Start, Some(member), cause, blocker);
+    draft
+        .sheet
+        .block(Action::Start, Some(member), cause, blocker);
 }
 
 /// When a member's trouble changes its name, or its remedy, by time alone.
@@ -250,13 +264,13 @@ fn wake_for_changes(draft: &mut Draft<'_>, who: MemberId) {
     if let Some(since) = memory.pod(&pod.meta.pin.uid).leaving_since {
         let stuck = since.plus_seconds(pod.grace_seconds + evidence::STUCK_AFTER_GRACE_SECONDS);
         if stuck > snap.now {
-            draft.wake.at(stuck);
+            draft.sheet.wake(stuck);
         }
     }
     if let Some(since) = memory.node_missing_since.get(&pod.node) {
         let gone = since.plus_seconds(crate::presence::NODE_GONE_AFTER_SECONDS);
         if gone > snap.now {
-            draft.wake.at(gone);
+            draft.sheet.wake(gone);
         }
     }
 }

@@ -46,7 +46,7 @@ fn impossible(draft: &mut Draft<'_>) {
         let mut blocker = blocker(snap, Reason::ParameterRefused, wrong.to_string());
         blocker.observed = "no engine was told of it".into();
         let cause = format!("{name} was set");
-        draft.block(Action::Configure, None, &cause, blocker);
+        draft.sheet.block(Action::Configure, None, &cause, blocker);
     }
 }
 
@@ -74,7 +74,9 @@ fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
     };
     let cause = words(&change);
     draft.parameters = Some(change);
-    draft.step(Action::Configure, None, &cause, StepState::Next);
+    draft
+        .sheet
+        .step(Action::Configure, None, &cause, StepState::Next);
 }
 
 /// Members that wait for a restart of which nothing is written down: in which order is not known.
@@ -87,7 +89,7 @@ fn unexplained(draft: &mut Draft<'_>, wanted: &Values) {
         let member = snap.roster().name(who);
         let message = format!("{member} waits for a restart, and nothing says which value changed");
         let blocker = blocker(snap, Reason::RestartPending, message);
-        draft.block(
+        draft.sheet.block(
             Action::Restart,
             Some(member),
             "a parameter changed",
@@ -105,14 +107,18 @@ fn apply(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
             message,
             ..change
         });
-        return draft.step(Action::Configure, None, &cause, StepState::Running);
+        return draft
+            .sheet
+            .step(Action::Configure, None, &cause, StepState::Running);
     }
     if !is_wanted(&change.to, kept) {
         if stored {
             let to = change.to.iter().map(|(n, v)| (n.clone(), Some(v.clone())));
             tell(draft, to.collect());
         }
-        return draft.step(Action::Configure, None, &cause, StepState::Running);
+        return draft
+            .sheet
+            .step(Action::Configure, None, &cause, StepState::Running);
     }
     if nobody_waits(draft, &cause) {
         draft.parameters = Some(ParameterChange {
@@ -140,19 +146,19 @@ fn refused(draft: &mut Draft<'_>, change: &ParameterChange) {
     let cause = words(change);
     let message = format!("{cause}: {}", change.message);
     let blocker = blocker(draft.snap, Reason::ParameterRefused, message);
-    draft.block(Action::Configure, None, &cause, blocker);
+    draft.sheet.block(Action::Configure, None, &cause, blocker);
 }
 
 fn tell(draft: &mut Draft<'_>, parameters: BTreeMap<String, Option<String>>) {
     let snap = draft.snap;
     let leader = snap.roles().leader().and_then(|m| snap.our_pod(m));
     if let Some(pod) = leader {
-        draft.engine.push(EngineWrite::SetParameters {
+        draft.sheet.tell(EngineWrite::SetParameters {
             member: pod.meta.pin.name.clone(),
             uid: pod.meta.pin.uid.clone(),
             parameters,
         });
-        draft.wake.at(snap.now.plus_ms(1_000));
+        draft.sheet.wake(snap.now.plus_ms(1_000));
     }
 }
 
@@ -160,7 +166,7 @@ fn tell(draft: &mut Draft<'_>, parameters: BTreeMap<String, Option<String>>) {
 pub fn wake_once_noticed(draft: &mut Draft<'_>) {
     let at = draft.safety.noticed_at();
     if at > draft.snap.now {
-        draft.wake.at(at);
+        draft.sheet.wake(at);
     }
 }
 
@@ -178,6 +184,8 @@ fn settled(draft: &mut Draft<'_>, cause: &str) -> bool {
         return true;
     }
     wake_once_noticed(draft);
-    draft.step(Action::Configure, None, cause, StepState::Running);
+    draft
+        .sheet
+        .step(Action::Configure, None, cause, StepState::Running);
     false
 }

@@ -39,7 +39,7 @@ fn store(draft: &mut Draft<'_>) {
     match &revisions.stored {
         None => {
             let body = render::revision(snap, &revisions.target, revisions.number);
-            draft.write(Write::Create {
+            draft.sheet.write(Write::Create {
                 kind: Kind::Revision,
                 body,
             });
@@ -48,7 +48,7 @@ fn store(draft: &mut Draft<'_>) {
             // Kept by a former Ensemble of this name: taken back.
             let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
             let pin = stored.meta.pin.clone();
-            draft.write(Write::Patch {
+            draft.sheet.write(Write::Patch {
                 kind: Kind::Revision,
                 pin,
                 body,
@@ -57,7 +57,7 @@ fn store(draft: &mut Draft<'_>) {
         Some(stored) if stored.number != revisions.number => {
             let body = json!({"revision": revisions.number});
             let pin = stored.meta.pin.clone();
-            draft.write(Write::Patch {
+            draft.sheet.write(Write::Patch {
                 kind: Kind::Revision,
                 pin,
                 body,
@@ -81,7 +81,7 @@ fn trial(draft: &mut Draft<'_>, revision: &str) {
         template: &stored.template,
     };
     let body = render::trial_pod(snap, member);
-    draft.write(Write::Check {
+    draft.sheet.write(Write::Check {
         revision: revision.to_owned(),
         body,
     });
@@ -106,18 +106,22 @@ fn check(draft: &mut Draft<'_>) -> bool {
         None => {
             trial(draft, &target);
             let blocker = blocker(snap, Reason::Checking, "the API server is asked".into());
-            draft.block(Action::Check, None, "a new template", blocker);
+            draft
+                .sheet
+                .block(Action::Check, None, "a new template", blocker);
             false
         }
         Some(Check::Refused(failure)) => {
-            draft.wake.at(failure.retry_at);
+            draft.sheet.wake(failure.retry_at);
             if failure.retry_at <= snap.now {
                 trial(draft, &target);
             }
             let message = with_fields(draft, &target, failure);
             let mut blocker = blocker(snap, failure.reason, message);
             blocker.observed = "dry run refused; no member was touched".into();
-            draft.block(Action::Check, None, "a new template", blocker);
+            draft
+                .sheet
+                .block(Action::Check, None, "a new template", blocker);
             false
         }
         Some(Check::Passed(digest)) => same_as_base(draft, digest.clone()),
@@ -148,13 +152,15 @@ fn same_as_base(draft: &mut Draft<'_>, digest: String) -> bool {
                 Reason::Checking,
                 "the old template is compared".into(),
             );
-            draft.block(Action::Check, None, "a new template", blocker);
+            draft
+                .sheet
+                .block(Action::Check, None, "a new template", blocker);
             false
         }
         Some(Check::Passed(old)) if *old == digest => {
             if let Some(stored) = draft.revisions.stored.clone() {
                 let body = json!({"metadata": {"annotations": {labels::SAME_AS: base}}});
-                draft.write(Write::Patch {
+                draft.sheet.write(Write::Patch {
                     kind: Kind::Revision,
                     pin: stored.meta.pin,
                     body,
@@ -216,7 +222,7 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
             Some(_) => {}
             None => {
                 let body = render::prefetch(snap, &target, node, images);
-                draft.write(Write::Create {
+                draft.sheet.write(Write::Create {
                     kind: Kind::Pod,
                     body,
                 });
@@ -260,7 +266,9 @@ fn report_pull(draft: &mut Draft<'_>, missing: &[(String, Vec<String>)], failed:
     };
     let mut blocker = blocker(draft.snap, reason, message);
     blocker.observed = "no member was touched".into();
-    draft.block(Action::Pull, None, "a new image", blocker);
+    draft
+        .sheet
+        .block(Action::Pull, None, "a new image", blocker);
 }
 
 fn discard_helpers(draft: &mut Draft<'_>, needed_on: &BTreeSet<&str>) {
@@ -272,7 +280,7 @@ fn discard_helpers(draft: &mut Draft<'_>, needed_on: &BTreeSet<&str>) {
     });
     let pins: Vec<_> = useless.map(|h| h.meta.pin.clone()).collect();
     for pin in pins {
-        draft.write(Write::Discard {
+        draft.sheet.write(Write::Discard {
             kind: Kind::Pod,
             pin,
         });

@@ -39,7 +39,7 @@ pub fn run(draft: &mut Draft<'_>) {
         let finished_at = draft.snap.now.stamp();
         let status = json!({"outcome": outcome, "message": message, "finishedAt": finished_at});
         let pin = request.meta.pin.clone();
-        draft.write(Write::Answer { pin, body: status });
+        draft.sheet.write(Write::Answer { pin, body: status });
     }
 }
 
@@ -135,12 +135,12 @@ fn discard_when_old(draft: &mut Draft<'_>, request: &RequestView) {
     let at = finished_at.plus_seconds(request.spec.ttl_seconds_after_finished);
     if at <= draft.snap.now {
         let pin = request.meta.pin.clone();
-        draft.write(Write::Discard {
+        draft.sheet.write(Write::Discard {
             kind: Kind::Request,
             pin,
         });
     } else {
-        draft.wake.at(at);
+        draft.sheet.wake(at);
     }
 }
 

@@ -30,7 +30,7 @@ pub fn run(draft: &mut Draft<'_>) {
 }
 
 fn forget(draft: &mut Draft<'_>, pod: &PodView) {
-    draft.write(Write::Patch {
+    draft.sheet.write(Write::Patch {
         kind: Kind::Pod,
         pin: pod.meta.pin.clone(),
         body: json!({"metadata": {"annotations": {labels::RESIZES: Value::Null}}}),
@@ -47,7 +47,9 @@ fn say(draft: &mut Draft<'_>, pod: &PodView, member: String, wanted: &str) {
             } else {
                 Action::Resize
             };
-            return draft.step(action, Some(member), wanted, StepState::Running);
+            return draft
+                .sheet
+                .step(action, Some(member), wanted, StepState::Running);
         }
         _ if resize::gets_a_new_pod(draft.snap, pod) => return,
         Standing::Deferred(why) => (Reason::ResizeDeferred, why),
@@ -57,7 +59,7 @@ fn say(draft: &mut Draft<'_>, pod: &PodView, member: String, wanted: &str) {
     let message = format!("{member} on {} is to have {wanted}: {why}", pod.node);
     let mut blocker = blocker(draft.snap, reason, message);
     blocker.observed = "it serves with what it has".into();
-    draft.block(
+    draft.sheet.block(
         Action::Resize,
         Some(member),
         "the template changed",

@@ -60,8 +60,8 @@ fn nudge(draft: &mut Draft<'_>) {
     let Some(pod) = snap.our_pod(leader) else {
         return;
     };
-    draft.wake.at(snap.now.plus_ms(NUDGE_EVERY_MS));
-    draft.engine.push(EngineWrite::Nudge {
+    draft.sheet.wake(snap.now.plus_ms(NUDGE_EVERY_MS));
+    draft.sheet.tell(EngineWrite::Nudge {
         member: pod.meta.pin.name.clone(),
         uid: pod.meta.pin.uid.clone(),
     });
@@ -74,7 +74,7 @@ fn lead(draft: &mut Draft<'_>) {
         return;
     }
     if let Some(at) = draft.safety.in_recovery_at().filter(|at| *at > snap.now) {
-        draft.wake.at(at);
+        draft.sheet.wake(at);
     }
     let Some(refusal) = draft.safety.lead_trouble() else {
         return;
@@ -82,7 +82,7 @@ fn lead(draft: &mut Draft<'_>) {
     let mut blocker = blocker(snap, refusal.reason, refusal.observed.clone());
     blocker.observed = refusal.observed;
     blocker.limit = refusal.limit;
-    draft.block(Action::Follow, None, "roles", blocker);
+    draft.sheet.block(Action::Follow, None, "roles", blocker);
 }
 
 /// The leader's pod must carry the label by which the primary Service finds it.
@@ -105,7 +105,7 @@ fn labelled(draft: &mut Draft<'_>) {
         return;
     }
     if !settled {
-        return draft.wake.at(snap.now.plus_ms(2_000));
+        return draft.sheet.wake(snap.now.plus_ms(2_000));
     }
     let name = snap.roster().name(*who);
     let message = format!(
@@ -113,7 +113,9 @@ fn labelled(draft: &mut Draft<'_>) {
         label.key, label.primary
     );
     let blocker = blocker(snap, Reason::RoleLabelMissing, message);
-    draft.block(Action::Maintain, Some(name), "roles", blocker);
+    draft
+        .sheet
+        .block(Action::Maintain, Some(name), "roles", blocker);
 }
 
 /// A stopping synchronous standby waits for its successor, for some rounds of its engine.
@@ -135,7 +137,7 @@ fn grace(draft: &mut Draft<'_>) {
         rounds.setting
     );
     let blocker = blocker(snap, Reason::GraceTooShort, message);
-    draft.block(Action::Maintain, None, "engine", blocker);
+    draft.sheet.block(Action::Maintain, None, "engine", blocker);
 }
 
 /// The lead leaves a node that takes no new pods, so that a drain ends; and a member that scaling in

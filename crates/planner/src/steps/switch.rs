@@ -92,10 +92,12 @@ fn asked(draft: &Draft<'_>, switch: &Switchover, late: bool) -> (SwitchPhase, St
 }
 
 fn report(draft: &mut Draft<'_>, switch: &Switchover) {
-    draft.wake.at(Time::from_stamp(&switch.deadline));
+    draft.sheet.wake(Time::from_stamp(&switch.deadline));
     let member = Some(switch.to.clone());
     if switch.phase == SwitchPhase::Proposed {
-        return draft.step(Action::Switch, member, &switch.cause, StepState::Running);
+        return draft
+            .sheet
+            .step(Action::Switch, member, &switch.cause, StepState::Running);
     }
     let message = format!("{} hands the lead to {}", switch.from, switch.to);
     let mut blocker = blocker(draft.snap, Reason::SwitchingOver, message);
@@ -106,5 +108,7 @@ fn report(draft: &mut Draft<'_>, switch: &Switchover) {
         _ => "nobody is seen to lead".into(),
     };
     blocker.limit = format!("{} at a term above {}", switch.to, switch.term);
-    draft.block(Action::Switch, member, &switch.cause, blocker);
+    draft
+        .sheet
+        .block(Action::Switch, member, &switch.cause, blocker);
 }

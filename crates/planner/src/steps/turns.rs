@@ -31,7 +31,9 @@ pub fn run(draft: &mut Draft<'_>) {
 fn idle(draft: &mut Draft<'_>, wish: &Wish) {
     let member = draft.snap.name_of(wish.who);
     let cause = wish.cause.to_string();
-    draft.step(wish.act.action(), Some(member), &cause, StepState::Idle);
+    draft
+        .sheet
+        .step(wish.act.action(), Some(member), &cause, StepState::Idle);
 }
 
 /// Those that are no longer asked for: who is on its way does not hold up the next, who may not go does.
@@ -45,7 +47,9 @@ fn leave(draft: &mut Draft<'_>, wishes: &[&Wish]) {
             .is_some_and(|p| p.meta.deleting);
         if leaving {
             let member = Some(draft.snap.name_of(wish.who));
-            draft.step(wish.act.action(), member, &cause, StepState::Running);
+            draft
+                .sheet
+                .step(wish.act.action(), member, &cause, StepState::Running);
         } else if waiting {
             idle(draft, wish);
         } else {
@@ -69,7 +73,7 @@ fn paused(draft: &mut Draft<'_>, wishes: &[&Wish]) -> bool {
         _ => Act::Recreate.action(),
     };
     let cause = first.cause.plain();
-    draft.block(action, None, &cause, blocker);
+    draft.sheet.block(action, None, &cause, blocker);
     true
 }
 
@@ -80,7 +84,9 @@ fn roll(draft: &mut Draft<'_>, wishes: &[&Wish]) {
             let member = draft.snap.name_of(wish.who);
             let cause = wish.cause.plain();
             let action = Act::Recreate.action();
-            draft.step(action, Some(member), &cause, StepState::Idle);
+            draft
+                .sheet
+                .step(action, Some(member), &cause, StepState::Idle);
         }
         return;
     }
@@ -137,7 +143,9 @@ fn primary(draft: &mut Draft<'_>, wish: &Wish, replicas: usize) -> bool {
         let message = format!("all replicas are updated; {member} leads and waits for approval");
         let mut blocker = blocker(snap, Reason::AwaitingApproval, message);
         blocker.next_command = format!("ensemble approve {}", snap.name());
-        draft.block(Action::Switch, Some(member), &cause, blocker);
+        draft
+            .sheet
+            .block(Action::Switch, Some(member), &cause, blocker);
         return false;
     }
     let first = before.is_none();
@@ -187,8 +195,8 @@ fn grant(draft: &mut Draft<'_>, wish: &Wish, cause: &str) -> bool {
     let (action, member) = (wish.act.action(), snap.name_of(wish.who));
     let failure = snap.memory.failures.get(&(Kind::Pod, member.clone()));
     if let Some(failure) = failure.filter(|f| f.retry_at > snap.now) {
-        draft.wake.at(failure.retry_at);
-        draft.failed(action, member, cause, failure);
+        draft.sheet.wake(failure.retry_at);
+        draft.sheet.failed(action, member, cause, failure);
         return false;
     }
     if is_under_way(draft, &member) {
@@ -196,23 +204,27 @@ fn grant(draft: &mut Draft<'_>, wish: &Wish, cause: &str) -> bool {
         // is asked for once more.
         let refused = |f: &&Failure| f.reason == Reason::EvictionRefused;
         match failure.filter(refused) {
-            Some(refused) => draft.failed(action, member, cause, refused),
-            None => draft.step(action, Some(member), cause, StepState::Running),
+            Some(refused) => draft.sheet.failed(action, member, cause, refused),
+            None => draft
+                .sheet
+                .step(action, Some(member), cause, StepState::Running),
         }
         return true;
     }
     match draft.safety.grant(wish) {
         Ok(permit) => {
             draft.permits.push(permit);
-            draft.step(action, Some(member), cause, StepState::Running);
+            draft
+                .sheet
+                .step(action, Some(member), cause, StepState::Running);
             true
         }
         Err(refusal) => {
             let at = draft.safety.recovery_at(wish.who);
             if let Some(at) = at.filter(|at| *at > snap.now) {
-                draft.wake.at(at);
+                draft.sheet.wake(at);
             }
-            draft.refused(action, member, cause, &refusal);
+            draft.sheet.refused(action, member, cause, &refusal);
             false
         }
     }

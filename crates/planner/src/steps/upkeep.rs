@@ -28,7 +28,7 @@ fn service(draft: &mut Draft<'_>) {
         if found.meta.controller.is_none() {
             // Left by a former Ensemble of this name.
             let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
-            draft.write(Write::Patch {
+            draft.sheet.write(Write::Patch {
                 kind: Kind::Service,
                 pin: found.meta.pin.clone(),
                 body,
@@ -39,7 +39,7 @@ fn service(draft: &mut Draft<'_>) {
     // A Service that the user made serves as well; it only has to exist.
     if !snap.memory.taken.contains_key(&(Kind::Service, name)) {
         let body = render::service(snap);
-        draft.write(Write::Create {
+        draft.sheet.write(Write::Create {
             kind: Kind::Service,
             body,
         });
@@ -54,20 +54,20 @@ fn role_services(draft: &mut Draft<'_>) {
         let taken = (Kind::Service, name.clone());
         match (service, found) {
             (Some(service), None) if !snap.memory.taken.contains_key(&taken) => {
-                draft.write(Write::Create {
+                draft.sheet.write(Write::Create {
                     kind: Kind::Service,
                     body: service.body(snap),
                 });
             }
             (Some(service), Some(found)) if is_out_of_date(&found.meta, service) => {
-                draft.write(Write::Patch {
+                draft.sheet.write(Write::Patch {
                     kind: Kind::Service,
                     pin: found.meta.pin.clone(),
                     body: refreshed(draft, service),
                 });
             }
             (None, Some(found)) if !found.meta.deleting => {
-                draft.write(Write::Discard {
+                draft.sheet.write(Write::Discard {
                     kind: Kind::Service,
                     pin: found.meta.pin.clone(),
                 });
@@ -121,7 +121,9 @@ fn budgets(draft: &mut Draft<'_>) {
         );
         let blocker = blocker(snap, Reason::ForeignBudget, message);
         if snap.ensemble.spec.disruption == Disruption::Managed {
-            draft.block(Action::Maintain, None, "disruption: Managed", blocker);
+            draft
+                .sheet
+                .block(Action::Maintain, None, "disruption: Managed", blocker);
         }
     }
     let managed = snap.ensemble.spec.disruption == Disruption::Managed && foreign.is_none();
@@ -139,7 +141,7 @@ fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Wanted>, ours: Opti
         // A foreign budget of our name that does not select us is nobody's business.
         (Some(wanted), None) if !draft.snap.budgets.contains_key(name) => {
             let body = wanted.body(draft.snap);
-            draft.write(Write::Create { kind, body });
+            draft.sheet.write(Write::Create { kind, body });
         }
         (Some(wanted), Some(found)) => {
             let minimum = &wanted.spec["minAvailable"];
@@ -154,14 +156,14 @@ fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Wanted>, ours: Opti
             // One excludes the other.
             patch["spec"]["maxUnavailable"] = Value::Null;
             let pin = found.meta.pin.clone();
-            draft.write(Write::Patch {
+            draft.sheet.write(Write::Patch {
                 kind,
                 pin,
                 body: patch,
             });
         }
         (None, Some(found)) if !found.meta.deleting => {
-            draft.write(Write::Discard {
+            draft.sheet.write(Write::Discard {
                 kind,
                 pin: found.meta.pin.clone(),
             });
@@ -193,7 +195,7 @@ fn old_revisions(draft: &mut Draft<'_>) {
         .map(|r| r.meta.pin.clone())
         .collect();
     for pin in pins {
-        draft.write(Write::Discard {
+        draft.sheet.write(Write::Discard {
             kind: Kind::Revision,
             pin,
         });
@@ -226,7 +228,7 @@ fn marks(draft: &mut Draft<'_>) {
         // was faster is over in a moment.
         let failure = snap.memory.failures.get(&key);
         draft.mark_first = failure.is_none_or(|f| f.reason == Reason::Conflict);
-        draft.write(Write::Patch {
+        draft.sheet.write(Write::Patch {
             kind: Kind::Ensemble,
             pin: meta.pin.clone(),
             body,
