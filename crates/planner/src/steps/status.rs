@@ -5,7 +5,6 @@ mod conditions;
 use crate::cast::Cast;
 use crate::engine;
 use crate::evidence;
-use crate::ledger::Ledgers;
 use crate::memory::Kind;
 use crate::plan::{Plan, Watch};
 use crate::presence::Presence;
@@ -14,31 +13,33 @@ use crate::revision::{self, Revisions};
 use crate::roster::{Group, GroupIx, MemberId};
 use crate::safety::{Permit, Safety};
 use crate::sheet::{Filled, Sheet};
+use crate::steps::claims::Claimed;
+use crate::steps::intents::Settled;
+use crate::steps::parameters::Configured;
+use crate::steps::upkeep::Marked;
+use crate::succession::Succession;
 use crate::write::Write;
 use ensemble_api::report::{Action, STEPS_MAX, State};
 use ensemble_api::status::{
-    EnsembleStatus, GroupStatus, Lead, LetGo, MEMBERS_MAX, MemberStatus, ParameterChange, Summary,
-    Switchover,
+    EnsembleStatus, GroupStatus, Lead, LetGo, MEMBERS_MAX, MemberStatus, Summary, Switchover,
 };
 use ensemble_api::{Reason, Report, Step, StepState};
 use std::collections::BTreeSet;
 
 /// What the steps leave behind that is stored, or that says when it may be.
-pub struct Durable {
-    /// Intents of ours or others that are over.
-    pub over: BTreeSet<String>,
+pub struct Durable<'s> {
+    /// Intents that were stored before.
+    pub settled: Settled,
     /// The newest switchover.
-    pub switchover: Option<Switchover>,
-    /// The ledgers.
-    pub ledgers: Ledgers,
-    /// Claims that are let go.
-    pub let_go: Vec<LetGo>,
+    pub succession: Succession<'s>,
+    /// The ledgers, and what is let go.
+    pub claimed: Claimed,
     /// Members that may be disrupted.
     pub permits: Vec<Permit>,
     /// The newest change of parameters.
-    pub parameters: Option<ParameterChange>,
-    /// The marks in the Ensemble's metadata are written first: they are to outlive the status.
-    pub mark_first: bool,
+    pub configured: Configured,
+    /// Whether the status waits for the marks in the Ensemble's metadata.
+    pub marked: Marked,
 }
 
 /// The last step: the report, and the status that holds it.
@@ -47,7 +48,7 @@ pub fn write(
     revisions: &Revisions,
     safety: &Safety<'_>,
     sheet: Sheet<'_>,
-    durable: Durable,
+    durable: Durable<'_>,
 ) -> Plan {
     let mut said = sheet.filled();
     let counts = counts(snap, revisions);
@@ -58,7 +59,7 @@ pub fn write(
     let report = report(snap, revisions, safety, said.steps(), state);
     let left = left(said.steps());
     let status = status(snap, revisions, counts, report, left, &durable);
-    finish(snap, said, status, durable.permits, durable.mark_first)
+    finish(snap, said, status, durable.permits, durable.marked)
 }
 
 /// While suspended nothing is written but this.
@@ -77,7 +78,7 @@ pub fn suspended(
     status.plan = report(snap, revisions, safety, said.steps(), State::Suspended);
     status.summary.waiting = Reason::Suspended.to_string();
     conditions::set(snap, &mut status, State::Suspended);
-    finish(snap, said, status, Vec::new(), false)
+    finish(snap, said, status, Vec::new(), Marked::Settled)
 }
 
 /// While it is being deleted, status is written only if something has to be written down.
@@ -96,7 +97,7 @@ pub fn deleting(
             plan: report,
             ..snap.ensemble.status.clone()
         };
-        return finish(snap, said, status, Vec::new(), false);
+        return finish(snap, said, status, Vec::new(), Marked::Settled);
     }
     said.into_plan(Vec::new(), Watch::None, report)
 }
@@ -106,14 +107,14 @@ fn finish(
     mut said: Filled<'_>,
     mut status: EnsembleStatus,
     permits: Vec<Permit>,
-    mark_first: bool,
+    marked: Marked,
 ) -> Plan {
     let report = status.plan.clone();
     let watch = watch(snap, &said, status.switchover.as_ref());
     let stored = &snap.ensemble;
     // Whose status it is changes only along with something else: a new leader writes nothing.
     status.epoch = stored.status.epoch;
-    if (!stored.has_status || stored.status != status) && !mark_first {
+    if (!stored.has_status || stored.status != status) && marked == Marked::Settled {
         status.epoch = snap.epoch;
         said.sheet().write(Write::Status(Box::new(status)));
     }
@@ -330,22 +331,22 @@ fn status(
     counts: Counts,
     report: Report,
     left: usize,
-    durable: &Durable,
+    durable: &Durable<'_>,
 ) -> EnsembleStatus {
     // Without `..`: what a step newly leaves behind cannot be forgotten here.
     let Durable {
-        over,
-        switchover,
-        ledgers,
-        let_go,
+        settled,
+        succession,
+        claimed: Claimed { lives, halted: _ },
         permits,
-        parameters,
-        mark_first: _,
+        configured: Configured { newest: parameters },
+        // It says when the status is written, and nothing in it.
+        marked: _,
     } = durable;
     let old = &snap.ensemble.status;
     let mut ledger = old.ledger.clone();
-    ledger.extend(ledgers.to_status(snap.roster()));
-    let kept = old.in_flight.iter().filter(|i| !over.contains(&i.uid));
+    ledger.extend(lives.ledgers.to_status(snap.roster()));
+    let kept = old.in_flight.iter().filter(|i| settled.is_open(i));
     let mut in_flight: Vec<_> = kept.cloned().collect();
     in_flight.extend(permits.iter().map(|p| p.intent(snap)));
     let mut status = EnsembleStatus {
@@ -361,9 +362,9 @@ fn status(
         conditions: old.conditions.clone(),
         ledger,
         in_flight,
-        let_go: let_go.clone(),
+        let_go: lives.let_go.clone(),
         lead: lead(snap),
-        switchover: switchover.clone(),
+        switchover: succession.newest().cloned(),
         parameters: parameters.clone(),
         members: members(snap, revisions),
         plan: report,

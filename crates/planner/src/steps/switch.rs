@@ -1,32 +1,40 @@
 //! A switchover that is written down: how far it is, and how it ended.
 
+use crate::cast::Cast;
 use crate::engine::Lead;
 use crate::memory::SwitchNews;
-use crate::plan::{Draft, blocker};
+use crate::plan::blocker;
+use crate::revision::Revisions;
+use crate::sheet::Sheet;
+use crate::succession::Succession;
 use crate::time::Time;
 use ensemble_api::report::Action;
 use ensemble_api::status::{SwitchPhase, Switchover};
 use ensemble_api::{Reason, StepState};
 
-/// Moves an open switchover on, by what is seen.
-pub fn run(draft: &mut Draft<'_>) {
-    let Some(stored) = draft.switchover.clone().filter(|s| s.phase.is_open()) else {
-        return;
+/// Moves an open switchover on, by what is seen. Others may be proposed once none is open.
+pub fn follow<'s>(
+    snap: &'s Cast<'s>,
+    revisions: &'s Revisions,
+    sheet: &mut Sheet<'_>,
+) -> Succession<'s> {
+    let stored = snap.ensemble.status.switchover.clone();
+    let Some(open) = stored.clone().filter(|s| s.phase.is_open()) else {
+        return Succession::new(snap, revisions, stored);
     };
-    let (phase, message) = next(draft, &stored);
+    let (phase, message) = next(snap, &open);
     let switch = Switchover {
         phase,
         message,
-        ..stored
+        ..open
     };
     if phase.is_open() {
-        report(draft, &switch);
+        report(snap, &switch, sheet);
     }
-    draft.switchover = Some(switch);
+    Succession::new(snap, revisions, Some(switch))
 }
 
-fn next(draft: &Draft<'_>, switch: &Switchover) -> (SwitchPhase, String) {
-    let snap = draft.snap;
+fn next(snap: &Cast<'_>, switch: &Switchover) -> (SwitchPhase, String) {
     let late = Time::from_stamp(&switch.deadline) <= snap.now
         && !crate::mutants::is_off("switch-has-a-deadline");
     let news = snap.memory.switches.get(&switch.id);
@@ -49,14 +57,13 @@ fn next(draft: &Draft<'_>, switch: &Switchover) -> (SwitchPhase, String) {
             SwitchPhase::Abandoned,
             "it could not be confirmed in time".into(),
         ),
-        (SwitchPhase::Asked, _) => asked(draft, switch, late),
+        (SwitchPhase::Asked, _) => asked(snap, switch, late),
         (phase, _) => (phase, switch.message.clone()),
     }
 }
 
 /// The engine was asked: only what is seen of its members tells how it ended.
-fn asked(draft: &Draft<'_>, switch: &Switchover, late: bool) -> (SwitchPhase, String) {
-    let snap = draft.snap;
+fn asked(snap: &Cast<'_>, switch: &Switchover, late: bool) -> (SwitchPhase, String) {
     let open = (SwitchPhase::Asked, switch.message.clone());
     if let Lead::One { who, term } = snap.lead() {
         let leader = snap.roster().name(*who);
@@ -91,24 +98,20 @@ fn asked(draft: &Draft<'_>, switch: &Switchover, late: bool) -> (SwitchPhase, St
     open
 }
 
-fn report(draft: &mut Draft<'_>, switch: &Switchover) {
-    draft.sheet.wake(Time::from_stamp(&switch.deadline));
+fn report(snap: &Cast<'_>, switch: &Switchover, sheet: &mut Sheet<'_>) {
+    sheet.wake(Time::from_stamp(&switch.deadline));
     let member = Some(switch.to.clone());
     if switch.phase == SwitchPhase::Proposed {
-        return draft
-            .sheet
-            .step(Action::Switch, member, &switch.cause, StepState::Running);
+        return sheet.step(Action::Switch, member, &switch.cause, StepState::Running);
     }
     let message = format!("{} hands the lead to {}", switch.from, switch.to);
-    let mut blocker = blocker(draft.snap, Reason::SwitchingOver, message);
-    blocker.observed = match draft.snap.lead() {
+    let mut blocker = blocker(snap, Reason::SwitchingOver, message);
+    blocker.observed = match snap.lead() {
         Lead::One { who, term } => {
-            format!("{} leads at term {term}", draft.snap.roster().name(*who))
+            format!("{} leads at term {term}", snap.roster().name(*who))
         }
         _ => "nobody is seen to lead".into(),
     };
     blocker.limit = format!("{} at a term above {}", switch.to, switch.term);
-    draft
-        .sheet
-        .block(Action::Switch, member, &switch.cause, blocker);
+    sheet.block(Action::Switch, member, &switch.cause, blocker);
 }
