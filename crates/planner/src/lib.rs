@@ -1,8 +1,8 @@
 //! What happens next: pure, [`Snapshot`] in, [`Plan`] out.
 //!
 //! No async, no client, no clock, no chance, no hash maps. [`plan`] is a straight list of steps;
-//! each looks at the snapshot and the safety ledger and says what it wants done and, if that is
-//! nothing, why. The only room with rules about losing something is [`safety`].
+//! each looks at the snapshot, at what steps before it found out and at the safety ledger, and adds
+//! to a sheet what it wants done and, if that is nothing, why. The only room with rules about losing something is [`safety`].
 
 pub mod abilities;
 pub mod cast;
@@ -15,6 +15,7 @@ pub mod errand;
 pub mod evidence;
 pub mod kinds;
 pub mod ledger;
+mod lives;
 pub mod memory;
 pub mod method;
 pub mod miscount;
@@ -29,9 +30,11 @@ pub mod resize;
 pub mod revision;
 pub mod roster;
 pub mod safety;
+mod sheet;
 pub mod shelf;
 pub mod snapshot;
 mod steps;
+mod succession;
 pub mod time;
 pub mod view;
 pub mod wanted;

@@ -62,7 +62,7 @@ impl Mutant {
 
 /// The view stands still while the one that is to lead dies.
 const GONE: &[What] = &[What::Stale, What::NodeDies];
-/// It stands still while the engine moves the lead by itself.
+const BLIND: &[What] = &[What::ServerError, What::PodsStale, What::PodDeleted];
 
 const MUTANTS: &[Mutant] = &[
     needed(Rule::IntentByVersion, "lost-claim").if_comes(&[What::LateWrite], 3),

@@ -2,8 +2,12 @@
 //! says otherwise, and then they are written down, deleted one by one, and the finalizer is taken
 //! away.
 
+use crate::cast::Cast;
 use crate::memory::Kind;
-use crate::plan::{Draft, Plan, blocker};
+use crate::plan::{Plan, blocker};
+use crate::revision::Revisions;
+use crate::safety::Safety;
+use crate::sheet::Sheet;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::Keep;
@@ -12,22 +16,24 @@ use ensemble_api::{Reason, labels};
 use serde_json::json;
 
 /// Lets go what is to go.
-pub fn run(mut draft: Draft<'_>) -> Plan {
-    let snap = draft.snap;
+pub fn run(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    safety: &Safety<'_>,
+    mut sheet: Sheet<'_>,
+) -> Plan {
     let meta = &snap.ensemble.meta;
     let message = "the Ensemble is being deleted".to_owned();
     let blocker = blocker(snap, Reason::Deleting, message);
-    draft.block(Action::Remove, None, "deleted by the user", blocker);
+    sheet.block(Action::Remove, None, "deleted by the user", blocker);
     if !meta.finalizers.iter().any(|f| f == labels::FINALIZER) {
-        return super::status::deleting(draft, false);
+        return super::status::deleting(snap, revisions, safety, sheet, None);
     }
-    let claims_go = snap.ensemble.spec.storage.when_deleted == Keep::Delete && !orphaned(&draft);
-    if claims_go {
-        write_down(&mut draft);
-        super::claims::let_go(&mut draft);
-    }
-    if claims_go && draft.let_go.iter().any(|entry| !told_to_go(&draft, entry)) {
-        return super::status::deleting(draft, true);
+    if snap.ensemble.spec.storage.when_deleted == Keep::Delete && !orphaned(snap) {
+        let let_go = super::claims::let_go(snap, written_down(snap), safety, &mut sheet);
+        if let_go.iter().any(|entry| !told_to_go(snap, entry)) {
+            return super::status::deleting(snap, revisions, safety, sheet, Some(let_go));
+        }
     }
     let finalizers: Vec<&String> = meta
         .finalizers
@@ -35,37 +41,38 @@ pub fn run(mut draft: Draft<'_>) -> Plan {
         .filter(|f| *f != labels::FINALIZER)
         .collect();
     let body = json!({"metadata": {"finalizers": finalizers}});
-    draft.write(Write::Patch {
+    sheet.write(Write::Patch {
         kind: Kind::Ensemble,
         pin: meta.pin.clone(),
         body,
     });
-    super::status::deleting(draft, false)
+    super::status::deleting(snap, revisions, safety, sheet, None)
 }
 
 /// Whoever orphans the pods means to keep the data: the finalizer `orphan` says so while it is
 /// there, and pods of ours without an owner say so afterwards.
-fn orphaned(draft: &Draft<'_>) -> bool {
-    let snap = draft.snap;
+fn orphaned(snap: &Cast<'_>) -> bool {
     snap.ensemble.meta.finalizers.iter().any(|f| f == "orphan") || snap.any_orphan()
 }
 
-fn write_down(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+/// Every claim of ours, added to what was let go before.
+fn written_down(snap: &Cast<'_>) -> Vec<LetGo> {
+    let mut let_go = snap.ensemble.status.let_go.clone();
     for claim in snap.claims.values() {
         let ours = snap.roster().of_claim(claim).is_some();
-        let known = draft.let_go.iter().any(|l| l.uid == claim.meta.pin.uid);
+        let known = let_go.iter().any(|l| l.uid == claim.meta.pin.uid);
         if ours && !known {
-            draft.let_go.push(LetGo {
+            let_go.push(LetGo {
                 claim: claim.meta.pin.name.clone(),
                 uid: claim.meta.pin.uid.clone(),
                 consent: "storage.whenDeleted".into(),
             });
         }
     }
+    let_go
 }
 
-fn told_to_go(draft: &Draft<'_>, entry: &LetGo) -> bool {
-    let claim = draft.snap.claims.get(&entry.claim);
+fn told_to_go(snap: &Cast<'_>, entry: &LetGo) -> bool {
+    let claim = snap.claims.get(&entry.claim);
     claim.is_none_or(|c| c.meta.pin.uid != entry.uid || c.meta.deleting)
 }

@@ -7,29 +7,27 @@
 
 use crate::cast::Cast;
 use crate::miscount::alive;
-use crate::plan::Draft;
+use crate::safety::Safety;
+use crate::sheet::Sheet;
 use crate::snapshot::Snapshot;
 use crate::view::BudgetView;
 use crate::write::Write;
 
 /// Takes back what is wrong in our own budgets.
-pub fn run(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+pub fn run(snap: &Cast<'_>, safety: &Safety<'_>, sheet: &mut Sheet<'_>) {
     for budget in snap.budgets.values().filter(|b| is_ours(snap, b)) {
         let mut pods = Vec::new();
         for (name, entry, pod) in alive(snap, budget).filter(|m| is_member(snap, m.0)) {
-            let due = draft
-                .safety
-                .lives_on_from(&budget.meta.pin.name, entry, pod);
+            let due = safety.lives_on_from(&budget.meta.pin.name, entry, pod);
             if due <= snap.now {
                 pods.push(name.to_owned());
             } else {
-                draft.wake.at(due);
+                sheet.wake(due);
             }
         }
         if !pods.is_empty() {
             let budget = budget.meta.pin.clone();
-            draft.write(Write::Uncount { budget, pods });
+            sheet.write(Write::Uncount { budget, pods });
         }
     }
 }

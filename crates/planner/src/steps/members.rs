@@ -1,31 +1,41 @@
 //! Members: create what is missing, clear what has ended, take back what is ours, and say of each
 //! that does not serve why it does not.
 
+use crate::cast::Cast;
 use crate::claims::ClaimGroup;
 use crate::evidence;
+use crate::ledger::Ledgers;
+use crate::lives::Lives;
 use crate::memory::{Key, Kind};
-use crate::plan::{Draft, blocker};
+use crate::plan::blocker;
 use crate::presence::{Presence, ProofOfDown};
 use crate::render::{self, Member};
 use crate::roster::{MemberId, Whose};
+use crate::sheet::Sheet;
+use crate::steps::claims::Claimed;
+use crate::steps::prepare::Prepared;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::{Reason, Rule, StepState};
 use serde_json::json;
 
 /// Looks at each member that is asked for, and takes back those that are not.
-pub fn run(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+pub fn run(snap: &Cast<'_>, prepared: &Prepared, claimed: &Claimed, sheet: &mut Sheet<'_>) {
     for who in snap.wanted() {
-        one(draft, who);
+        one(snap, prepared, claimed, who, sheet);
     }
     for who in snap.surplus() {
-        put_right(draft, who);
+        put_right(snap, &claimed.lives.ledgers, who, sheet);
     }
 }
 
-fn one(draft: &mut Draft<'_>, who: MemberId) {
-    let snap = draft.snap;
+fn one(
+    snap: &Cast<'_>,
+    prepared: &Prepared,
+    claimed: &Claimed,
+    who: MemberId,
+    sheet: &mut Sheet<'_>,
+) {
     if snap.fit(who) && snap.whose(who) == Some(Whose::Ours) {
         return;
     }
@@ -33,38 +43,45 @@ fn one(draft: &mut Draft<'_>, who: MemberId) {
     if snap.whose(who) == Some(Whose::Foreign) {
         let message = format!("a pod {member} exists that is not ours");
         let blocker = blocker(snap, Reason::NameTaken, message);
-        return draft.block(Action::Create, Some(member), "asked for", blocker);
+        return sheet.block(Action::Create, Some(member), "asked for", blocker);
     }
-    put_right(draft, who);
+    put_right(snap, &claimed.lives.ledgers, who, sheet);
     match snap.presence(who) {
-        Presence::Absent => create(draft, who, member),
+        Presence::Absent => create(snap, prepared, claimed, who, member, sheet),
         // That it makes way is wished for elsewhere.
         Presence::Down(ProofOfDown::Ended) => {}
-        Presence::Serving => settling(draft, who, member),
-        _ => trouble(draft, who, member),
+        Presence::Serving => settling(snap, who, member, sheet),
+        _ => trouble(snap, who, member, sheet),
     }
 }
 
-fn create(draft: &mut Draft<'_>, who: MemberId, member: String) {
-    let snap = draft.snap;
-    if draft.halted {
+fn create(
+    snap: &Cast<'_>,
+    prepared: &Prepared,
+    claimed: &Claimed,
+    who: MemberId,
+    member: String,
+    sheet: &mut Sheet<'_>,
+) {
+    if claimed.halted {
         return;
     }
-    let complete = snap.group(&draft.ledger, who) == ClaimGroup::Complete;
+    let lives = &claimed.lives;
+    let complete = snap.group(&lives.ledgers, who) == ClaimGroup::Complete;
     if !complete && !crate::mutants::is_off(Rule::ClaimsBeforePod) {
         // The step of its claims speaks for it.
         return;
     }
-    let revision = draft.usable.as_ref().and_then(|r| snap.revisions.get(r));
-    let Some(revision) = revision.filter(|_| super::claims::ledger_covers(draft, who)) else {
-        return draft.step(Action::Create, Some(member), "asked for", StepState::Next);
+    let revision = prepared.usable.as_ref().and_then(|r| snap.revisions.get(r));
+    let Some(revision) = revision.filter(|_| lives.covers(who)) else {
+        return sheet.step(Action::Create, Some(member), "asked for", StepState::Next);
     };
     let key = (Kind::Pod, member.clone());
-    if name_is_taken(draft, &key, &member) {
+    if name_is_taken(snap, lives, &key, &member, sheet) {
         return;
     }
-    if still_counted(draft, &member) {
-        return draft.step(
+    if still_counted(snap, &member, sheet) {
+        return sheet.step(
             Action::Create,
             Some(member),
             "asked for",
@@ -73,18 +90,18 @@ fn create(draft: &mut Draft<'_>, who: MemberId, member: String) {
     }
     let rendered = Member {
         who,
-        incarnation: draft.ledger.incarnation(who),
+        incarnation: lives.ledgers.incarnation(who),
         revision: &revision.meta.pin.name,
         number: revision.number,
         template: &revision.template,
     };
     let body = render::pod(snap, rendered);
-    draft.write(Write::Create {
+    sheet.write(Write::Create {
         kind: Kind::Pod,
         body,
     });
-    if !report_failure(draft, &key, &member) {
-        draft.step(
+    if !report_failure(snap, &key, &member, sheet) {
+        sheet.step(
             Action::Create,
             Some(member),
             "asked for",
@@ -98,30 +115,35 @@ const COUNTED_MS: i64 = 5_000;
 
 /// Budgets remember evictions by name: a successor that comes before its predecessor is forgotten
 /// counts as evicted for two minutes, and nobody else may be evicted meanwhile.
-fn still_counted(draft: &mut Draft<'_>, member: &str) -> bool {
-    let Some(since) = draft.snap.memory.counted_since.get(member) else {
+fn still_counted(snap: &Cast<'_>, member: &str, sheet: &mut Sheet<'_>) -> bool {
+    let Some(since) = snap.memory.counted_since.get(member) else {
         return false;
     };
     let until = since.plus_ms(COUNTED_MS);
-    let waits = until > draft.snap.now;
+    let waits = until > snap.now;
     if waits {
-        draft.wake.at(until);
+        sheet.wake(until);
     }
     waits
 }
 
 /// Somebody else's object stands where ours should: it is looked at again from time to time. One
 /// that is ours by its owner, though its labels were changed, is put right.
-pub fn name_is_taken(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
-    let snap = draft.snap;
+pub fn name_is_taken(
+    snap: &Cast<'_>,
+    lives: &Lives,
+    key: &Key,
+    member: &str,
+    sheet: &mut Sheet<'_>,
+) -> bool {
     let Some(taken) = snap.memory.taken.get(key) else {
         return false;
     };
     if taken.ours_by_owner && key.0 == Kind::Pod {
         let who = snap.roster().named(&key.1).unwrap_or_default();
-        let labels = render::pod_labels(snap, who, draft.ledger.incarnation(who));
+        let labels = render::pod_labels(snap, who, lives.ledgers.incarnation(who));
         let body = json!({"metadata": {"labels": labels}});
-        draft.write(Write::Patch {
+        sheet.write(Write::Patch {
             kind: Kind::Pod,
             pin: taken.pin.clone(),
             body,
@@ -129,15 +151,15 @@ pub fn name_is_taken(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
         return true;
     }
     if taken.retry_at <= snap.now {
-        draft.write(Write::Look { key: key.clone() });
+        sheet.write(Write::Look { key: key.clone() });
     }
-    draft.wake.at(taken.retry_at);
+    sheet.wake(taken.retry_at);
     let message = format!(
         "{:?} {} exists and is not ours (uid {})",
         key.0, key.1, taken.pin.uid
     );
     let blocker = blocker(snap, Reason::NameTaken, message);
-    draft.block(
+    sheet.block(
         Action::Create,
         Some(member.to_owned()),
         "asked for",
@@ -147,14 +169,14 @@ pub fn name_is_taken(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
 }
 
 /// Says why the API server does not take what was written.
-pub fn report_failure(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
-    let Some(failure) = draft.snap.memory.failures.get(key) else {
+pub fn report_failure(snap: &Cast<'_>, key: &Key, member: &str, sheet: &mut Sheet<'_>) -> bool {
+    let Some(failure) = snap.memory.failures.get(key) else {
         return false;
     };
     let message = format!("{:?} {}: {}", key.0, key.1, failure.message);
-    let mut blocker = blocker(draft.snap, failure.reason, message);
+    let mut blocker = blocker(snap, failure.reason, message);
     blocker.observed = format!("tried {} times", failure.tries);
-    draft.block(
+    sheet.block(
         Action::Create,
         Some(member.to_owned()),
         "asked for",
@@ -164,48 +186,45 @@ pub fn report_failure(draft: &mut Draft<'_>, key: &Key, member: &str) -> bool {
 }
 
 /// Takes back a pod that lost its owner, and gives back labels that somebody changed.
-fn put_right(draft: &mut Draft<'_>, who: MemberId) {
-    let snap = draft.snap;
+fn put_right(snap: &Cast<'_>, ledgers: &Ledgers, who: MemberId, sheet: &mut Sheet<'_>) {
     let Some(pod) = snap.our_pod(who).filter(|p| !p.meta.deleting) else {
         return;
     };
     let body = match snap.whose(who) {
         Some(Whose::Orphan) => json!({"metadata": {"ownerReferences": [render::owner(snap)]}}),
         Some(Whose::Mislabelled) => {
-            let labels = render::pod_labels(snap, who, draft.ledger.incarnation(who));
+            let labels = render::pod_labels(snap, who, ledgers.incarnation(who));
             json!({"metadata": {"labels": labels}})
         }
         Some(Whose::Ours | Whose::Foreign) | None => return,
     };
-    draft.write(Write::Patch {
+    sheet.write(Write::Patch {
         kind: Kind::Pod,
         pin: pod.meta.pin.clone(),
         body,
     });
 }
 
-fn settling(draft: &mut Draft<'_>, who: MemberId, member: String) {
-    let snap = draft.snap;
+fn settling(snap: &Cast<'_>, who: MemberId, member: String, sheet: &mut Sheet<'_>) {
     if snap.available(who) {
-        return not_in_sync(draft, who, member);
+        return not_in_sync(snap, who, member, sheet);
     }
     let Some(pod) = snap.our_pod(who) else {
         return;
     };
     if pod.is_changing() {
         let cause = "changed in place";
-        return draft.step(Action::Start, Some(member), cause, StepState::Running);
+        return sheet.step(Action::Start, Some(member), cause, StepState::Running);
     }
-    draft.wake.at(snap.settled_at(pod));
+    sheet.wake(snap.settled_at(pod));
     let seconds = snap.ensemble.spec.min_ready_seconds;
     let message = format!("{member} is Ready, but not yet for {seconds} s");
     let blocker = blocker(snap, Reason::Settling, message);
-    draft.block(Action::Start, Some(member), "minReadySeconds", blocker);
+    sheet.block(Action::Start, Some(member), "minReadySeconds", blocker);
 }
 
 /// Ready is not in sync: said of a replica once somebody leads, or the step of the lead speaks.
-fn not_in_sync(draft: &mut Draft<'_>, who: MemberId, member: String) {
-    let snap = draft.snap;
+fn not_in_sync(snap: &Cast<'_>, who: MemberId, member: String, sheet: &mut Sheet<'_>) {
     let Err(why) = snap.in_sync(who) else {
         return;
     };
@@ -216,17 +235,16 @@ fn not_in_sync(draft: &mut Draft<'_>, who: MemberId, member: String) {
     let message = format!("{member} is Ready and not in sync with {leader}: {why}");
     let mut blocker = blocker(snap, Reason::NotInSync, message);
     blocker.observed = why;
-    draft.block(Action::Start, Some(member), "roles", blocker);
+    sheet.block(Action::Start, Some(member), "roles", blocker);
 }
 
-fn trouble(draft: &mut Draft<'_>, who: MemberId, member: String) {
-    let snap = draft.snap;
+fn trouble(snap: &Cast<'_>, who: MemberId, member: String, sheet: &mut Sheet<'_>) {
     let Some(trouble) = evidence::of(snap, who) else {
         return;
     };
-    wake_for_changes(draft, who);
+    wake_for_changes(snap, who, sheet);
     if trouble.reason == Reason::Starting {
-        return draft.step(Action::Start, Some(member), "created", StepState::Running);
+        return sheet.step(Action::Start, Some(member), "created", StepState::Running);
     }
     let mut blocker = blocker(snap, trouble.reason, trouble.message);
     if let Some(pod) = snap.our_pod(who).filter(|p| !p.node.is_empty()) {
@@ -237,12 +255,11 @@ fn trouble(draft: &mut Draft<'_>, who: MemberId, member: String) {
     } else {
         "created"
     };
-    draft.block(Action::Start, Some(member), cause, blocker);
+    sheet.block(Action::Start, Some(member), cause, blocker);
 }
 
 /// When a member's trouble changes its name, or its remedy, by time alone.
-fn wake_for_changes(draft: &mut Draft<'_>, who: MemberId) {
-    let snap = draft.snap;
+fn wake_for_changes(snap: &Cast<'_>, who: MemberId, sheet: &mut Sheet<'_>) {
     let Some(pod) = snap.our_pod(who) else {
         return;
     };
@@ -250,13 +267,13 @@ fn wake_for_changes(draft: &mut Draft<'_>, who: MemberId) {
     if let Some(since) = memory.pod(&pod.meta.pin.uid).leaving_since {
         let stuck = since.plus_seconds(pod.grace_seconds + evidence::STUCK_AFTER_GRACE_SECONDS);
         if stuck > snap.now {
-            draft.wake.at(stuck);
+            sheet.wake(stuck);
         }
     }
     if let Some(since) = memory.node_missing_since.get(&pod.node) {
         let gone = since.plus_seconds(crate::presence::NODE_GONE_AFTER_SECONDS);
         if gone > snap.now {
-            draft.wake.at(gone);
+            sheet.wake(gone);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The steps of a plan, one file each, in the order in which they run.
+//! The steps of a plan, one file each. A step is given what it needs of the others, as what they
+//! returned, and a sheet to add to; it returns what others need of it.
 
 pub mod claims;
 pub mod deletion;

@@ -1,67 +1,92 @@
 //! The engine's parameters: told to the engine, and where that takes a restart, member by member in
 //! the order that the change demands; whose turn it is, safety says.
 
+use crate::cast::Cast;
 use crate::engine::Tell;
 use crate::parameters::{self, Values, is_wanted, pending, words};
-use crate::plan::{Draft, blocker};
+use crate::plan::blocker;
+use crate::safety::Safety;
+use crate::sheet::Sheet;
 use crate::wish::Cause;
 use ensemble_api::report::Action;
 use ensemble_api::status::{ParameterChange, ParameterState};
 use ensemble_api::{Reason, StepState};
 use std::collections::BTreeMap;
 
+/// Where the change of parameters stands.
+#[must_use]
+pub struct Configured {
+    /// The newest, as it is to be stored.
+    pub newest: Option<ParameterChange>,
+}
+
 /// Brings the parameters of the spec to the engine. Whoever has to restart for them takes its turn.
-pub fn run(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
-    let Some(wanted) = &parameters::wanted(snap) else {
-        return;
-    };
-    impossible(draft);
-    let Some(kept) = parameters::kept(snap) else {
-        return;
-    };
-    match draft.parameters.clone() {
+pub fn run(snap: &Cast<'_>, safety: &Safety<'_>, sheet: &mut Sheet<'_>) -> Configured {
+    let stored = snap.ensemble.status.parameters.as_ref();
+    let next = next(snap, stored, safety, sheet);
+    Configured {
+        newest: next.or_else(|| stored.cloned()),
+    }
+}
+
+/// The change as it is from now on, if that is not as it is stored.
+fn next(
+    snap: &Cast<'_>,
+    stored: Option<&ParameterChange>,
+    safety: &Safety<'_>,
+    sheet: &mut Sheet<'_>,
+) -> Option<ParameterChange> {
+    let wanted = &parameters::wanted(snap)?;
+    impossible(snap, sheet);
+    let kept = parameters::kept(snap)?;
+    match stored {
         Some(change) if change.state == ParameterState::Applying => {
             if is_wanted(&change.to, wanted) {
-                apply(draft, change, kept);
+                apply(snap, change, kept, safety, sheet)
             } else {
-                begin(draft, wanted, kept);
+                begin(snap, wanted, kept, sheet)
             }
         }
         Some(change) if change.state == ParameterState::RollingBack => {
-            roll_back(draft, change, kept);
+            roll_back(snap, change, kept, safety, sheet)
         }
         Some(change)
             if change.state == ParameterState::Refused && is_wanted(&change.to, wanted) =>
         {
-            refused(draft, &change);
+            refused(snap, change, sheet);
+            None
         }
-        _ => begin(draft, wanted, kept),
+        _ => begin(snap, wanted, kept, sheet),
     }
 }
 
 /// What cannot be had is told to people and to nobody else; it holds up none of the others.
-fn impossible(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn impossible(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     for (name, wrong) in &snap.abilities.impossible {
         let mut blocker = blocker(snap, Reason::ParameterRefused, wrong.to_string());
         blocker.observed = "no engine was told of it".into();
         let cause = format!("{name} was set");
-        draft.block(Action::Configure, None, &cause, blocker);
+        sheet.block(Action::Configure, None, &cause, blocker);
     }
 }
 
 /// Writes down what is to change, before anybody is told. What is lowered waits until what is raised
 /// has arrived: the two want opposite orders.
-fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
+fn begin(
+    snap: &Cast<'_>,
+    wanted: &Values,
+    kept: &Values,
+    sheet: &mut Sheet<'_>,
+) -> Option<ParameterChange> {
     let differs = |(name, value): &(&String, &String)| kept.get(*name) != Some(*value);
     let changed: Vec<(&String, &String)> = wanted.iter().filter(differs).collect();
     if changed.is_empty() {
-        return unexplained(draft, wanted);
+        unexplained(snap, wanted, sheet);
+        return None;
     }
     let lowered = |(name, value): &(&String, &String)| {
         let before = kept.get(*name).map(String::as_str);
-        draft.snap.abilities.is_lowered(name, before, value)
+        snap.abilities.is_lowered(name, before, value)
     };
     let all_lowered = changed.iter().all(lowered);
     let now = changed.into_iter().filter(|c| all_lowered || !lowered(c));
@@ -73,22 +98,20 @@ fn begin(draft: &mut Draft<'_>, wanted: &Values, kept: &Values) {
         state: ParameterState::Applying,
         message: String::new(),
     };
-    let cause = words(&change);
-    draft.parameters = Some(change);
-    draft.step(Action::Configure, None, &cause, StepState::Next);
+    sheet.step(Action::Configure, None, &words(&change), StepState::Next);
+    Some(change)
 }
 
 /// Members that wait for a restart of which nothing is written down: in which order is not known.
-fn unexplained(draft: &mut Draft<'_>, wanted: &Values) {
-    if draft.parameters.is_some() || wanted.is_empty() {
+fn unexplained(snap: &Cast<'_>, wanted: &Values, sheet: &mut Sheet<'_>) {
+    if snap.ensemble.status.parameters.is_some() || wanted.is_empty() {
         return;
     }
-    let snap = draft.snap;
     for who in pending(snap) {
         let member = snap.roster().name(who);
         let message = format!("{member} waits for a restart, and nothing says which value changed");
         let blocker = blocker(snap, Reason::RestartPending, message);
-        draft.block(
+        sheet.block(
             Action::Restart,
             Some(member),
             "a parameter changed",
@@ -97,86 +120,90 @@ fn unexplained(draft: &mut Draft<'_>, wanted: &Values) {
     }
 }
 
-fn apply(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
-    let stored = draft.snap.ensemble.status.parameters.as_ref() == Some(&change);
-    let cause = words(&change);
-    if let Some(message) = parameters::failed(draft.snap) {
-        draft.parameters = Some(ParameterChange {
+fn apply(
+    snap: &Cast<'_>,
+    change: &ParameterChange,
+    kept: &Values,
+    safety: &Safety<'_>,
+    sheet: &mut Sheet<'_>,
+) -> Option<ParameterChange> {
+    let cause = words(change);
+    if let Some(message) = parameters::failed(snap) {
+        sheet.step(Action::Configure, None, &cause, StepState::Running);
+        return Some(ParameterChange {
             state: ParameterState::RollingBack,
             message,
-            ..change
+            ..change.clone()
         });
-        return draft.step(Action::Configure, None, &cause, StepState::Running);
     }
     if !is_wanted(&change.to, kept) {
-        if stored {
-            let to = change.to.iter().map(|(n, v)| (n.clone(), Some(v.clone())));
-            tell(draft, to.collect());
-        }
-        return draft.step(Action::Configure, None, &cause, StepState::Running);
+        let to = change.to.iter().map(|(n, v)| (n.clone(), Some(v.clone())));
+        tell(snap, to.collect(), sheet);
+        sheet.step(Action::Configure, None, &cause, StepState::Running);
+        return None;
     }
-    if nobody_waits(draft, &cause) {
-        draft.parameters = Some(ParameterChange {
-            state: ParameterState::Applied,
-            ..change
-        });
-    }
+    nobody_waits(snap, &cause, safety, sheet).then(|| ParameterChange {
+        state: ParameterState::Applied,
+        ..change.clone()
+    })
 }
 
-fn roll_back(draft: &mut Draft<'_>, change: ParameterChange, kept: &Values) {
-    let back = parameters::back(&change);
-    refused(draft, &change);
+fn roll_back(
+    snap: &Cast<'_>,
+    change: &ParameterChange,
+    kept: &Values,
+    safety: &Safety<'_>,
+    sheet: &mut Sheet<'_>,
+) -> Option<ParameterChange> {
+    let back = parameters::back(change);
+    refused(snap, change, sheet);
     if !back.iter().all(|(n, v)| kept.get(n) == v.as_ref()) {
-        return tell(draft, back);
+        tell(snap, back, sheet);
+        return None;
     }
-    if nobody_waits(draft, &Cause::PutBack.to_string()) {
-        draft.parameters = Some(ParameterChange {
-            state: ParameterState::Refused,
-            ..change
-        });
-    }
+    let cause = Cause::PutBack.to_string();
+    nobody_waits(snap, &cause, safety, sheet).then(|| ParameterChange {
+        state: ParameterState::Refused,
+        ..change.clone()
+    })
 }
 
-fn refused(draft: &mut Draft<'_>, change: &ParameterChange) {
+fn refused(snap: &Cast<'_>, change: &ParameterChange, sheet: &mut Sheet<'_>) {
     let cause = words(change);
     let message = format!("{cause}: {}", change.message);
-    let blocker = blocker(draft.snap, Reason::ParameterRefused, message);
-    draft.block(Action::Configure, None, &cause, blocker);
+    let blocker = blocker(snap, Reason::ParameterRefused, message);
+    sheet.block(Action::Configure, None, &cause, blocker);
 }
 
-fn tell(draft: &mut Draft<'_>, parameters: BTreeMap<String, Option<String>>) {
-    let snap = draft.snap;
+fn tell(snap: &Cast<'_>, parameters: BTreeMap<String, Option<String>>, sheet: &mut Sheet<'_>) {
     let leader = snap.engine().leader().and_then(|m| snap.our_pod(m));
     if let Some(pod) = leader {
-        draft
-            .engine
-            .push(Tell::configure(&pod.meta.pin, parameters));
-        draft.wake.at(snap.now.plus_ms(1_000));
+        sheet.tell(Tell::configure(&pod.meta.pin, parameters));
+        sheet.wake(snap.now.plus_ms(1_000));
     }
 }
 
 /// What waits until everybody has noticed is looked at again then.
-pub fn wake_once_noticed(draft: &mut Draft<'_>) {
-    let at = draft.safety.noticed_at();
-    if at > draft.snap.now {
-        draft.wake.at(at);
+pub fn wake_once_noticed(snap: &Cast<'_>, safety: &Safety<'_>, sheet: &mut Sheet<'_>) {
+    let at = safety.noticed_at();
+    if at > snap.now {
+        sheet.wake(at);
     }
 }
 
 /// Whether nobody waits for a restart any more, had the time to, and everybody follows.
-fn nobody_waits(draft: &mut Draft<'_>, cause: &str) -> bool {
+fn nobody_waits(snap: &Cast<'_>, cause: &str, safety: &Safety<'_>, sheet: &mut Sheet<'_>) -> bool {
     // Whoever does takes its turn, which speaks for it.
-    pending(draft.snap).is_empty() && settled(draft, cause)
+    pending(snap).is_empty() && settled(snap, cause, safety, sheet)
 }
 
 /// Whether everybody had the time to notice, and follows.
-fn settled(draft: &mut Draft<'_>, cause: &str) -> bool {
-    let snap = draft.snap;
+fn settled(snap: &Cast<'_>, cause: &str, safety: &Safety<'_>, sheet: &mut Sheet<'_>) -> bool {
     let all = snap.roster().wanted().all(|m| snap.fit(m));
-    if draft.safety.noticed_at() <= snap.now && all {
+    if safety.noticed_at() <= snap.now && all {
         return true;
     }
-    wake_once_noticed(draft);
-    draft.step(Action::Configure, None, cause, StepState::Running);
+    wake_once_noticed(snap, safety, sheet);
+    sheet.step(Action::Configure, None, cause, StepState::Running);
     false
 }

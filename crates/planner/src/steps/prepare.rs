@@ -1,11 +1,14 @@
 //! Before anybody is touched: the revision is stored, tried at the API server, and its images are
 //! pulled on the nodes concerned.
 
+use crate::cast::Cast;
 use crate::memory::{Check, Failure, Kind};
-use crate::plan::{Draft, blocker};
+use crate::plan::blocker;
 use crate::pull::Pull;
 use crate::render::{self, Member};
+use crate::revision::Revisions;
 use crate::roster::MemberId;
+use crate::sheet::Sheet;
 use crate::view::PodView;
 use crate::write::Write;
 use ensemble_api::report::Action;
@@ -15,31 +18,36 @@ use ensemble_api::{Reason, Template, labels};
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Finds out what may be created and whether serving members may be touched.
-pub fn run(draft: &mut Draft<'_>) {
-    store(draft);
-    let checked = draft.revisions.stored.is_some() && check(draft);
+/// What may be made use of.
+#[must_use]
+pub struct Prepared {
+    /// The revision that a missing pod may be created from, if any.
+    pub usable: Option<String>,
+}
+
+/// Finds out what may be created, and with that whether serving members may be touched.
+pub fn run(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) -> Prepared {
+    store(snap, revisions, sheet);
+    let checked = revisions.stored.is_some() && check(snap, revisions, sheet);
     // Looked at in every pass, since helpers of former targets are cleared away there.
-    let pulled = pull(draft, checked);
-    let paused = draft.snap.ensemble.spec.rollout.paused;
-    draft.may_roll = checked && pulled && !paused;
-    let target = checked.then(|| draft.revisions.target.clone());
-    let base = draft.revisions.base.clone();
+    let pulled = pull(snap, revisions, checked, sheet);
+    let paused = snap.ensemble.spec.rollout.paused;
+    let target = checked.then(|| revisions.target.clone());
+    let base = revisions.base.clone();
     // What fails while a newer revision may not be used yet is repaired at the old one.
-    draft.usable = if draft.may_roll {
+    let usable = if checked && pulled && !paused {
         target
     } else {
         base.or(target)
     };
+    Prepared { usable }
 }
 
-fn store(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
-    let revisions = draft.revisions.clone();
+fn store(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) {
     match &revisions.stored {
         None => {
             let body = render::revision(snap, &revisions.target, revisions.number);
-            draft.write(Write::Create {
+            sheet.write(Write::Create {
                 kind: Kind::Revision,
                 body,
             });
@@ -48,7 +56,7 @@ fn store(draft: &mut Draft<'_>) {
             // Kept by a former Ensemble of this name: taken back.
             let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
             let pin = stored.meta.pin.clone();
-            draft.write(Write::Patch {
+            sheet.write(Write::Patch {
                 kind: Kind::Revision,
                 pin,
                 body,
@@ -57,7 +65,7 @@ fn store(draft: &mut Draft<'_>) {
         Some(stored) if stored.number != revisions.number => {
             let body = json!({"revision": revisions.number});
             let pin = stored.meta.pin.clone();
-            draft.write(Write::Patch {
+            sheet.write(Write::Patch {
                 kind: Kind::Revision,
                 pin,
                 body,
@@ -67,8 +75,7 @@ fn store(draft: &mut Draft<'_>) {
     }
 }
 
-fn trial(draft: &mut Draft<'_>, revision: &str) {
-    let snap = draft.snap;
+fn trial(snap: &Cast<'_>, revision: &str, sheet: &mut Sheet<'_>) {
     let Some(stored) = snap.revisions.get(revision) else {
         return;
     };
@@ -81,52 +88,51 @@ fn trial(draft: &mut Draft<'_>, revision: &str) {
         template: &stored.template,
     };
     let body = render::trial_pod(snap, member);
-    draft.write(Write::Check {
+    sheet.write(Write::Check {
         revision: revision.to_owned(),
         body,
     });
 }
 
 /// Whether the API server accepts the target. What already runs needs no trial.
-fn check(draft: &mut Draft<'_>) -> bool {
-    let snap = draft.snap;
-    let target = draft.revisions.target.clone();
-    let revisions: BTreeSet<&str> = snap
+fn check(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) -> bool {
+    let target = &revisions.target;
+    let running: BTreeSet<&str> = snap
         .members()
         .filter_map(|m| snap.our_pod(m))
         .map(PodView::revision)
         .collect();
-    let nothing_to_do = revisions.contains(target.as_str())
-        || revisions.iter().any(|r| draft.revisions.is_current(r))
+    let nothing_to_do = running.contains(target.as_str())
+        || running.iter().any(|r| revisions.is_current(r))
         || snap.roster().size() == 0;
     if nothing_to_do {
         return true;
     }
-    match snap.memory.checks.get(&target) {
+    match snap.memory.checks.get(target) {
         None => {
-            trial(draft, &target);
+            trial(snap, target, sheet);
             let blocker = blocker(snap, Reason::Checking, "the API server is asked".into());
-            draft.block(Action::Check, None, "a new template", blocker);
+            sheet.block(Action::Check, None, "a new template", blocker);
             false
         }
         Some(Check::Refused(failure)) => {
-            draft.wake.at(failure.retry_at);
+            sheet.wake(failure.retry_at);
             if failure.retry_at <= snap.now {
-                trial(draft, &target);
+                trial(snap, target, sheet);
             }
-            let message = with_fields(draft, &target, failure);
+            let message = with_fields(snap, target, failure);
             let mut blocker = blocker(snap, failure.reason, message);
             blocker.observed = "dry run refused; no member was touched".into();
-            draft.block(Action::Check, None, "a new template", blocker);
+            sheet.block(Action::Check, None, "a new template", blocker);
             false
         }
-        Some(Check::Passed(digest)) => same_as_base(draft, digest.clone()),
+        Some(Check::Passed(digest)) => same_as_base(snap, revisions, digest, sheet),
     }
 }
 
 /// The API server's words. Of an amount that it cannot read it names no field: that comes first.
-fn with_fields(draft: &Draft<'_>, target: &str, failure: &Failure) -> String {
-    let stored = draft.snap.revisions.get(target);
+fn with_fields(snap: &Cast<'_>, target: &str, failure: &Failure) -> String {
+    let stored = snap.revisions.get(target);
     let wrong = stored.map(|r| Template(r.template.clone()).wrong_amounts());
     let wrong = wrong.filter(|_| failure.reason == Reason::TemplateRefused);
     let mut parts: Vec<String> = wrong.iter().flatten().map(ToString::to_string).collect();
@@ -135,28 +141,32 @@ fn with_fields(draft: &Draft<'_>, target: &str, failure: &Failure) -> String {
 }
 
 /// Two revisions are equal if the API server makes the same pod of both: then nobody is rolled.
-fn same_as_base(draft: &mut Draft<'_>, digest: String) -> bool {
-    let snap = draft.snap;
-    let Some(base) = draft.revisions.base.clone() else {
+fn same_as_base(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    digest: &str,
+    sheet: &mut Sheet<'_>,
+) -> bool {
+    let Some(base) = &revisions.base else {
         return true;
     };
-    match snap.memory.checks.get(&base) {
+    match snap.memory.checks.get(base) {
         None => {
-            trial(draft, &base);
+            trial(snap, base, sheet);
             let blocker = blocker(
                 snap,
                 Reason::Checking,
                 "the old template is compared".into(),
             );
-            draft.block(Action::Check, None, "a new template", blocker);
+            sheet.block(Action::Check, None, "a new template", blocker);
             false
         }
         Some(Check::Passed(old)) if *old == digest => {
-            if let Some(stored) = draft.revisions.stored.clone() {
+            if let Some(stored) = &revisions.stored {
                 let body = json!({"metadata": {"annotations": {labels::SAME_AS: base}}});
-                draft.write(Write::Patch {
+                sheet.write(Write::Patch {
                     kind: Kind::Revision,
-                    pin: stored.meta.pin,
+                    pin: stored.meta.pin.clone(),
                     body,
                 });
             }
@@ -167,8 +177,7 @@ fn same_as_base(draft: &mut Draft<'_>, digest: String) -> bool {
 }
 
 /// Nodes on which a member that still runs something would need images that it does not have.
-fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
-    let snap = draft.snap;
+fn nodes_to_pull_on(snap: &Cast<'_>, revisions: &Revisions) -> BTreeSet<(String, Vec<String>)> {
     let wanted = images(&snap.ensemble.spec.template.0);
     let new_images = |revision: &str| {
         let known = snap.revisions.get(revision).map(|r| images(&r.template));
@@ -180,7 +189,7 @@ fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
     let members = snap.members().filter(|m| snap.roster().wants(*m));
     let running = members.filter(|m| !snap.presence(*m).is_down());
     let pods = running.filter_map(|m| snap.our_pod(m));
-    pods.filter(|pod| !pod.node.is_empty() && !draft.revisions.is_current(pod.revision()))
+    pods.filter(|pod| !pod.node.is_empty() && !revisions.is_current(pod.revision()))
         .filter(|pod| {
             // A node that does not answer pulls nothing; its member waits for it anyway.
             snap.nodes
@@ -191,12 +200,11 @@ fn nodes_to_pull_on(draft: &Draft<'_>) -> BTreeSet<(String, Vec<String>)> {
         .collect()
 }
 
-fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
-    let snap = draft.snap;
-    let target = draft.revisions.target.clone();
+fn pull(snap: &Cast<'_>, revisions: &Revisions, checked: bool, sheet: &mut Sheet<'_>) -> bool {
+    let target = &revisions.target;
     let required = snap.ensemble.spec.rollout.pre_pull == PrePull::Required;
     let nodes = if required && checked {
-        nodes_to_pull_on(draft)
+        nodes_to_pull_on(snap, revisions)
     } else {
         BTreeSet::new()
     };
@@ -204,19 +212,17 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
         .into_iter()
         .filter(|(node, _)| !snap.memory.pulled.contains(&(target.clone(), node.clone())))
         .collect();
-    discard_helpers(
-        draft,
-        &missing.iter().map(|(node, _)| node.as_str()).collect(),
-    );
+    let needed_on = missing.iter().map(|(node, _)| node.as_str()).collect();
+    discard_helpers(snap, target, &needed_on, sheet);
     let mut failed: Option<String> = None;
     for (node, images) in &missing {
-        let name = render::prefetch_name(snap.name(), &target, node);
+        let name = render::prefetch_name(snap.name(), target, node);
         match snap.pods.get(&name).map(Pull::of) {
             Some(Pull::Failed(cause)) => failed = failed.or(Some(cause)),
             Some(_) => {}
             None => {
-                let body = render::prefetch(snap, &target, node, images);
-                draft.write(Write::Create {
+                let body = render::prefetch(snap, target, node, images);
+                sheet.write(Write::Create {
                     kind: Kind::Pod,
                     body,
                 });
@@ -228,13 +234,18 @@ fn pull(draft: &mut Draft<'_>, checked: bool) -> bool {
     if missing.is_empty() {
         return true;
     }
-    report_pull(draft, &missing, failed);
+    report_pull(snap, revisions, &missing, failed, sheet);
     false
 }
 
-fn report_pull(draft: &mut Draft<'_>, missing: &[(String, Vec<String>)], failed: Option<String>) {
-    let snap = draft.snap;
-    let outdated = |pod: &PodView| !draft.revisions.is_current(pod.revision());
+fn report_pull(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    missing: &[(String, Vec<String>)],
+    failed: Option<String>,
+    sheet: &mut Sheet<'_>,
+) {
+    let outdated = |pod: &PodView| !revisions.is_current(pod.revision());
     let nodes: BTreeSet<&str> = missing.iter().map(|(node, _)| node.as_str()).collect();
     let concerned = |pod: &&PodView| nodes.contains(pod.node.as_str()) && outdated(pod);
     let pods = snap
@@ -258,21 +269,24 @@ fn report_pull(draft: &mut Draft<'_>, missing: &[(String, Vec<String>)], failed:
         ),
         None => (Reason::Pulling, format!("pulling {images} for {members}")),
     };
-    let mut blocker = blocker(draft.snap, reason, message);
+    let mut blocker = blocker(snap, reason, message);
     blocker.observed = "no member was touched".into();
-    draft.block(Action::Pull, None, "a new image", blocker);
+    sheet.block(Action::Pull, None, "a new image", blocker);
 }
 
-fn discard_helpers(draft: &mut Draft<'_>, needed_on: &BTreeSet<&str>) {
-    let snap = draft.snap;
-    let target = draft.revisions.target.clone();
+fn discard_helpers(
+    snap: &Cast<'_>,
+    target: &str,
+    needed_on: &BTreeSet<&str>,
+    sheet: &mut Sheet<'_>,
+) {
     let useless = snap.helpers().filter(|h| {
         let needed = h.revision() == target && needed_on.contains(h.node.as_str());
         !h.meta.deleting && !needed
     });
     let pins: Vec<_> = useless.map(|h| h.meta.pin.clone()).collect();
     for pin in pins {
-        draft.write(Write::Discard {
+        sheet.write(Write::Discard {
             kind: Kind::Pod,
             pin,
         });

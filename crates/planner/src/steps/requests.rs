@@ -1,34 +1,52 @@
 //! What people ask for, once: to rebuild members whose volumes are lost, to hand the lead over, to
 //! let a supervised rollout touch the primary.
 
+use crate::cast::Cast;
 use crate::claims::ClaimGroup;
+use crate::lives::Lives;
 use crate::memory::Kind;
-use crate::plan::Draft;
+use crate::revision::Revisions;
 use crate::roster::MemberId;
-use crate::safety::Sake;
+use crate::safety::{Safety, Sake};
+use crate::sheet::Sheet;
+use crate::succession::{Proposal, Succession};
 use crate::view::RequestView;
 use crate::write::Write;
 use ensemble_api::request::{Approve, Rebuild, Switch};
-use ensemble_api::status::{LetGo, SwitchPhase};
+use ensemble_api::status::SwitchPhase;
 use ensemble_api::{EnsembleRequestSpec, Outcome, Reason};
 use serde_json::json;
 use std::collections::BTreeSet;
 
+/// What answering leaves behind.
+#[must_use]
+pub struct Answered {
+    /// With a new one for whoever is rebuilt.
+    pub lives: Lives,
+}
+
 /// Answers each request that has no outcome, and discards those whose time is over.
-pub fn run(draft: &mut Draft<'_>) {
-    for request in draft.snap.requests.values() {
+pub fn answer(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    safety: &mut Safety<'_>,
+    succession: &mut Succession<'_>,
+    sheet: &mut Sheet<'_>,
+) -> Answered {
+    let mut lives = Lives::of(snap);
+    for request in snap.requests.values() {
         if request.finished {
-            discard_when_old(draft, request);
+            discard_when_old(snap, request, sheet);
             continue;
         }
         let answer = match &request.spec {
             EnsembleRequestSpec {
                 switch: Some(s), ..
-            } => switch(draft, request, s),
+            } => switch(snap, request, s, safety, succession, sheet),
             EnsembleRequestSpec {
                 approve: Some(a), ..
-            } => approve(draft, a),
-            _ => match rebuild(draft, request) {
+            } => approve(snap, revisions, a),
+            _ => match rebuild(snap, request, &mut lives) {
                 Ok(message) => message.map(|m| (Outcome::Done, m)),
                 Err(message) => Some((Outcome::Refused, message)),
             },
@@ -36,20 +54,27 @@ pub fn run(draft: &mut Draft<'_>) {
         let Some((outcome, message)) = answer else {
             continue;
         };
-        let finished_at = draft.snap.now.stamp();
+        let finished_at = snap.now.stamp();
         let status = json!({"outcome": outcome, "message": message, "finishedAt": finished_at});
         let pin = request.meta.pin.clone();
-        draft.write(Write::Answer { pin, body: status });
+        sheet.write(Write::Answer { pin, body: status });
     }
+    Answered { lives }
 }
 
 type Answer = Option<(Outcome, String)>;
 
 /// Hands the lead over; answered when that is over.
-fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answer {
-    let snap = draft.snap;
+fn switch(
+    snap: &Cast<'_>,
+    request: &RequestView,
+    wanted: &Switch,
+    safety: &mut Safety<'_>,
+    succession: &mut Succession<'_>,
+    sheet: &mut Sheet<'_>,
+) -> Answer {
     let refused = |message: String| Some((Outcome::Refused, message));
-    if !draft.can_switch() {
+    if !snap.abilities.can_switch {
         return refused(format!(
             "{} has no engine that can hand the lead over; name one in spec.engine",
             snap.name()
@@ -66,7 +91,7 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
             )),
         };
     }
-    if draft.switch_is_open() {
+    if succession.is_open() {
         return None;
     }
     let cause = format!("request {}", request.meta.pin.name);
@@ -75,8 +100,10 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
         ..Sake::of(&cause)
     };
     let Some(to) = &wanted.to else {
-        draft.hand_over_to_best(sake, |_| true);
-        return no_successor(draft);
+        return match succession.propose_best(sake, |_| true, safety, sheet) {
+            Proposal::Nobody(why) => refused(why),
+            Proposal::Made | Proposal::Waits | Proposal::Refused(_) => None,
+        };
     };
     let who = match snap.roster().asked_for(to) {
         Ok(who) => who,
@@ -85,7 +112,9 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
     if snap.engine().leads(who) {
         return Some((Outcome::Done, format!("{to} leads already")));
     }
-    let refusal = draft.hand_over(who, sake)?;
+    let Proposal::Refused(refusal) = succession.propose(who, sake, safety, sheet) else {
+        return None;
+    };
     // What passes by itself is waited for.
     let passes = [
         Reason::CacheBehind,
@@ -103,17 +132,9 @@ fn switch(draft: &mut Draft<'_>, request: &RequestView, wanted: &Switch) -> Answ
     ))
 }
 
-/// Nobody can take over: the step that says so is the answer.
-fn no_successor(draft: &Draft<'_>) -> Answer {
-    let said = draft.steps.iter().rev().find_map(|s| s.blocker.as_ref());
-    let said = said.filter(|b| b.reason == Reason::NoSuccessor)?;
-    Some((Outcome::Refused, said.message.clone()))
-}
-
 /// Approval holds until the primary runs what was approved.
-fn approve(draft: &Draft<'_>, approve: &Approve) -> Answer {
-    let snap = draft.snap;
-    let target = &draft.revisions.target;
+fn approve(snap: &Cast<'_>, revisions: &Revisions, approve: &Approve) -> Answer {
+    let target = &revisions.target;
     if approve.revision != *target {
         let message = format!(
             "approves {}, and the rollout is to {target}",
@@ -123,33 +144,37 @@ fn approve(draft: &Draft<'_>, approve: &Approve) -> Answer {
     }
     let leader = snap.engine().leader()?;
     let pod = snap.our_pod(leader)?;
-    let done = draft.revisions.is_current(pod.revision());
+    let done = revisions.is_current(pod.revision());
     done.then(|| {
         let name = snap.roster().name(leader);
         (Outcome::Done, format!("{name} leads at {target}"))
     })
 }
 
-fn discard_when_old(draft: &mut Draft<'_>, request: &RequestView) {
+fn discard_when_old(snap: &Cast<'_>, request: &RequestView, sheet: &mut Sheet<'_>) {
     let finished_at = request.finished_at.filter(|_| !request.meta.deleting);
     let Some(finished_at) = finished_at else {
         return;
     };
     let at = finished_at.plus_seconds(request.spec.ttl_seconds_after_finished);
-    if at <= draft.snap.now {
+    if at <= snap.now {
         let pin = request.meta.pin.clone();
-        draft.write(Write::Discard {
+        sheet.write(Write::Discard {
             kind: Kind::Request,
             pin,
         });
     } else {
-        draft.wake.at(at);
+        sheet.wake(at);
     }
 }
 
 /// Consent is stored in the ledger first; the request is answered once that is seen, and only when
 /// the answer is seen does the new life begin. So a crash in between loses and repeats nothing.
-fn rebuild(draft: &mut Draft<'_>, request: &RequestView) -> Result<Option<String>, String> {
+fn rebuild(
+    snap: &Cast<'_>,
+    request: &RequestView,
+    lives: &mut Lives,
+) -> Result<Option<String>, String> {
     let Some(Rebuild {
         members,
         accept_data_loss,
@@ -166,41 +191,27 @@ fn rebuild(draft: &mut Draft<'_>, request: &RequestView) -> Result<Option<String
     }
     let mut whom = BTreeSet::new();
     for member in members {
-        whom.insert(may_rebuild(draft, member)?);
+        whom.insert(may_rebuild(snap, lives, member)?);
     }
     let consent = format!("request {}", request.meta.pin.name);
     let mut stored = true;
     for who in whom {
-        let first = draft.rebuilding.insert(who);
-        if is_given_up(draft, who) {
+        let first = lives.hold_up(who);
+        if lives.is_given_up(snap, who) {
             continue;
         }
         stored = false;
         if first {
-            renew(draft, who, &consent);
+            lives.renew(snap, who, &consent);
         }
     }
     let members = members.join(", ");
     Ok(stored.then(|| format!("{members} will start anew on empty volumes")))
 }
 
-/// Whether the stored ledger already has this member at the start of a new life.
-fn is_given_up(draft: &Draft<'_>, who: MemberId) -> bool {
-    let stored = &draft.stored;
-    if stored.incarnation(who) == 0 || stored.is_born(who) {
-        return false;
-    }
-    match draft.snap.group(stored, who) {
-        ClaimGroup::Creating { .. } => true,
-        ClaimGroup::Taken { claim } => draft.let_go.iter().any(|l| l.claim == claim),
-        _ => false,
-    }
-}
-
-fn may_rebuild(draft: &Draft<'_>, member: &str) -> Result<MemberId, String> {
-    let snap = draft.snap;
+fn may_rebuild(snap: &Cast<'_>, lives: &Lives, member: &str) -> Result<MemberId, String> {
     let who = snap.roster().asked_for(member)?;
-    let group = snap.group(&draft.ledger, who);
+    let group = snap.group(&lives.ledgers, who);
     let whole = matches!(group, ClaimGroup::Complete);
     if whole {
         return Err(format!(
@@ -208,24 +219,4 @@ fn may_rebuild(draft: &Draft<'_>, member: &str) -> Result<MemberId, String> {
         ));
     }
     Ok(who)
-}
-
-/// Starts a new life for a member and writes down which claims of the old one go.
-pub fn renew(draft: &mut Draft<'_>, who: MemberId, consent: &str) {
-    let snap = draft.snap;
-    draft.ledger.renew(who);
-    for claim in &snap.ensemble.spec.claims {
-        let name = snap.roster().claim(&claim.name, who);
-        let Some(found) = snap.claims.get(&name) else {
-            continue;
-        };
-        if snap.roster().owns_claim(found, who, &claim.name) {
-            let uid = found.meta.pin.uid.clone();
-            draft.let_go.push(LetGo {
-                claim: name,
-                uid,
-                consent: consent.to_owned(),
-            });
-        }
-    }
 }

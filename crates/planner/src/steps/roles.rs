@@ -1,24 +1,32 @@
 //! Roles: who leads, who follows closely enough, and a lead that has to move for another reason than
 //! a rollout.
 
+use crate::cast::Cast;
 use crate::engine::{Commits, Lead, Tell};
-use crate::plan::{Draft, blocker};
+use crate::plan::blocker;
 use crate::roster::MemberId;
-use crate::safety::Sake;
+use crate::safety::{Safety, Sake};
+use crate::sheet::Sheet;
+use crate::succession::{Succession, is_cordoned};
 use crate::time::Time;
 use ensemble_api::Reason;
 use ensemble_api::report::Action;
 
 /// Says what is wrong with the roles, and moves the lead away from where it cannot stay.
-pub fn run(draft: &mut Draft<'_>) {
-    if !draft.snap.engine().matter() {
+pub fn run(
+    snap: &Cast<'_>,
+    safety: &mut Safety<'_>,
+    succession: &mut Succession<'_>,
+    sheet: &mut Sheet<'_>,
+) {
+    if !snap.engine().matter() {
         return;
     }
-    lead(draft);
-    labelled(draft);
-    grace(draft);
-    nudge(draft);
-    move_away(draft);
+    lead(snap, safety, sheet);
+    labelled(snap, sheet);
+    grace(snap, sheet);
+    nudge(snap, sheet);
+    move_away(snap, safety, succession, sheet);
 }
 
 /// For how long after a change the engine is nudged rather than waited for.
@@ -28,8 +36,7 @@ const NUDGE_EVERY_MS: i64 = 500;
 
 /// An engine's leader looks at its cluster in rounds; what waits for that look (a slot for a new
 /// follower, another synchronous standby) need not wait so long.
-fn nudge(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn nudge(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let Some(leader) = snap.engine().leader().filter(|_| snap.abilities.can_nudge) else {
         return;
     };
@@ -57,31 +64,29 @@ fn nudge(draft: &mut Draft<'_>) {
     let Some(pod) = snap.our_pod(leader) else {
         return;
     };
-    draft.wake.at(snap.now.plus_ms(NUDGE_EVERY_MS));
-    draft.engine.push(Tell::nudge(&pod.meta.pin));
+    sheet.wake(snap.now.plus_ms(NUDGE_EVERY_MS));
+    sheet.tell(Tell::nudge(&pod.meta.pin));
 }
 
 /// That nobody, or more than one, is known to lead.
-fn lead(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn lead(snap: &Cast<'_>, safety: &Safety<'_>, sheet: &mut Sheet<'_>) {
     if snap.members().next().is_none() {
         return;
     }
-    if let Some(at) = draft.safety.in_recovery_at().filter(|at| *at > snap.now) {
-        draft.wake.at(at);
+    if let Some(at) = safety.in_recovery_at().filter(|at| *at > snap.now) {
+        sheet.wake(at);
     }
-    let Some(refusal) = draft.safety.lead_trouble() else {
+    let Some(refusal) = safety.lead_trouble() else {
         return;
     };
     let mut blocker = blocker(snap, refusal.reason, refusal.observed.clone());
     blocker.observed = refusal.observed;
     blocker.limit = refusal.limit;
-    draft.block(Action::Follow, None, "roles", blocker);
+    sheet.block(Action::Follow, None, "roles", blocker);
 }
 
 /// The leader's pod must carry the label by which the primary Service finds it.
-fn labelled(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn labelled(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let (Some(engine), Lead::One { who, .. }) = (&snap.ensemble.spec.engine, snap.lead()) else {
         return;
     };
@@ -99,7 +104,7 @@ fn labelled(draft: &mut Draft<'_>) {
         return;
     }
     if !settled {
-        return draft.wake.at(snap.now.plus_ms(2_000));
+        return sheet.wake(snap.now.plus_ms(2_000));
     }
     let name = snap.roster().name(*who);
     let message = format!(
@@ -107,12 +112,11 @@ fn labelled(draft: &mut Draft<'_>) {
         label.key, label.primary
     );
     let blocker = blocker(snap, Reason::RoleLabelMissing, message);
-    draft.block(Action::Maintain, Some(name), "roles", blocker);
+    sheet.block(Action::Maintain, Some(name), "roles", blocker);
 }
 
 /// A stopping synchronous standby waits for its successor, for some rounds of its engine.
-fn grace(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn grace(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let said = snap.engine().cohort().and_then(|c| c.round_seconds);
     let Some((wait, rounds)) = said.zip(snap.abilities.rounds) else {
         return;
@@ -129,41 +133,47 @@ fn grace(draft: &mut Draft<'_>) {
         rounds.setting
     );
     let blocker = blocker(snap, Reason::GraceTooShort, message);
-    draft.block(Action::Maintain, None, "engine", blocker);
+    sheet.block(Action::Maintain, None, "engine", blocker);
 }
 
 /// The lead leaves a node that takes no new pods, so that a drain ends; and a member that scaling in
 /// removes.
-fn move_away(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn move_away(
+    snap: &Cast<'_>,
+    safety: &mut Safety<'_>,
+    succession: &mut Succession<'_>,
+    sheet: &mut Sheet<'_>,
+) {
     let Some(leader) = snap.engine().leader() else {
         return;
     };
-    if !draft.can_switch() || snap.roster().size() < 2 {
+    if !snap.abilities.can_switch || snap.roster().size() < 2 {
         return;
     }
     let name = snap.roster().name(leader);
     if !snap.roster().wants(leader) {
         let cause = format!("replicas is {}", snap.roster().size());
-        return draft.hand_over_to_best(Sake::of(&cause), |_| true);
+        succession.propose_best(Sake::of(&cause), |_| true, safety, sheet);
+        return;
     }
     let Some(node) = snap.our_pod(leader).map(|p| p.node.as_str()) else {
         return;
     };
-    if !draft.is_cordoned(leader) {
+    if !is_cordoned(snap, leader) {
         return;
     }
     let elsewhere = snap
         .roster()
         .wanted()
-        .any(|m| m != leader && !draft.is_cordoned(m));
+        .any(|m| m != leader && !is_cordoned(snap, m));
     if elsewhere {
         let cause = format!("{name} leads on {node}, which is cordoned");
         let cordoned: Vec<MemberId> = snap
             .roster()
             .wanted()
-            .filter(|m| draft.is_cordoned(*m))
+            .filter(|m| is_cordoned(snap, *m))
             .collect();
-        draft.hand_over_to_best(Sake::of(&cause), move |m| !cordoned.contains(&m));
+        let will_do = |m| !cordoned.contains(&m);
+        succession.propose_best(Sake::of(&cause), will_do, safety, sheet);
     }
 }

@@ -1,142 +1,167 @@
 //! What is written back: counts, conditions, members, the plan. Only what changes is written.
 
+mod conditions;
+
+use crate::cast::Cast;
 use crate::engine;
 use crate::evidence;
 use crate::memory::Kind;
-use crate::plan::{Draft, Plan, Watch};
+use crate::plan::{Plan, Watch};
 use crate::presence::Presence;
 use crate::render;
-use crate::revision;
+use crate::revision::{self, Revisions};
 use crate::roster::{Group, GroupIx, MemberId};
+use crate::safety::{Permit, Safety};
+use crate::sheet::{Filled, Sheet};
+use crate::steps::claims::Claimed;
+use crate::steps::intents::Settled;
+use crate::steps::parameters::Configured;
+use crate::steps::upkeep::Marked;
+use crate::succession::Succession;
 use crate::write::Write;
 use ensemble_api::report::{Action, STEPS_MAX, State};
-use ensemble_api::status::{EnsembleStatus, GroupStatus, Lead, MEMBERS_MAX, MemberStatus, Summary};
+use ensemble_api::status::{
+    EnsembleStatus, GroupStatus, Lead, LetGo, MEMBERS_MAX, MemberStatus, Summary, Switchover,
+};
 use ensemble_api::{Reason, Report, Step, StepState};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::collections::BTreeSet;
 
+/// What the steps leave behind that is stored, or that says when it may be.
+pub struct Durable<'s> {
+    /// Intents that were stored before.
+    pub settled: Settled,
+    /// The newest switchover.
+    pub succession: Succession<'s>,
+    /// The ledgers, and what is let go.
+    pub claimed: Claimed,
+    /// Members that may be disrupted.
+    pub permits: Vec<Permit>,
+    /// The newest change of parameters.
+    pub configured: Configured,
+    /// Whether the status waits for the marks in the Ensemble's metadata.
+    pub marked: Marked,
+}
+
 /// The last step: the report, and the status that holds it.
-pub fn run(mut draft: Draft<'_>) -> Plan {
-    let counts = counts(&draft);
-    deadline(&mut draft, counts);
-    behind(&mut draft);
-    failing(&mut draft);
-    let state = state(&draft, counts);
-    let status = status(&draft, state, counts);
-    finish(draft, status)
+pub fn write(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    safety: &Safety<'_>,
+    sheet: Sheet<'_>,
+    durable: Durable<'_>,
+) -> Plan {
+    let mut said = sheet.filled();
+    let counts = counts(snap, revisions);
+    deadline(snap, &mut said, counts);
+    behind(snap, said.sheet());
+    failing(snap, said.sheet());
+    let state = state(snap, said.steps(), counts, &durable.permits);
+    let report = report(snap, revisions, safety, said.steps(), state);
+    let left = left(said.steps());
+    let status = status(snap, revisions, counts, report, left, &durable);
+    finish(snap, said, status, durable.permits, durable.marked)
 }
 
 /// While suspended nothing is written but this.
-pub fn suspended(mut draft: Draft<'_>) -> Plan {
+pub fn suspended(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    safety: &Safety<'_>,
+    mut sheet: Sheet<'_>,
+) -> Plan {
     let message = "suspend is true".to_owned();
-    let blocker = crate::plan::blocker(draft.snap, Reason::Suspended, message);
-    draft.block(Action::Maintain, None, "suspend", blocker);
-    let mut status = draft.snap.ensemble.status.clone();
-    status.observed_generation = draft.snap.ensemble.meta.generation;
-    status.plan = report(&draft, State::Suspended);
+    let blocker = crate::plan::blocker(snap, Reason::Suspended, message);
+    sheet.block(Action::Maintain, None, "suspend", blocker);
+    let said = sheet.filled();
+    let mut status = snap.ensemble.status.clone();
+    status.observed_generation = snap.ensemble.meta.generation;
+    status.plan = report(snap, revisions, safety, said.steps(), State::Suspended);
     status.summary.waiting = Reason::Suspended.to_string();
-    set_conditions(&draft, &mut status, State::Suspended);
-    finish(draft, status)
+    conditions::set(snap, &mut status, State::Suspended);
+    finish(snap, said, status, Vec::new(), Marked::Settled)
 }
 
 /// While it is being deleted, status is written only if something has to be written down.
-pub fn deleting(draft: Draft<'_>, write: bool) -> Plan {
-    let mut status = draft.snap.ensemble.status.clone();
-    status.let_go = draft.let_go.clone();
-    let report = report(&draft, State::Deleting);
-    if write {
-        status.plan = report;
-        return finish(draft, status);
+pub fn deleting(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    safety: &Safety<'_>,
+    sheet: Sheet<'_>,
+    to_write_down: Option<Vec<LetGo>>,
+) -> Plan {
+    let said = sheet.filled();
+    let report = report(snap, revisions, safety, said.steps(), State::Deleting);
+    if let Some(let_go) = to_write_down {
+        let status = EnsembleStatus {
+            let_go,
+            plan: report,
+            ..snap.ensemble.status.clone()
+        };
+        return finish(snap, said, status, Vec::new(), Marked::Settled);
     }
-    let Draft {
-        writes,
-        lettings,
-        wake,
-        ..
-    } = draft;
-    Plan {
-        writes,
-        permits: Vec::new(),
-        lettings,
-        engine: Vec::new(),
-        watch: Watch::None,
-        report,
-        wake_at: wake.0,
-    }
+    said.into_plan(Vec::new(), Watch::None, report)
 }
 
-fn finish(mut draft: Draft<'_>, mut status: EnsembleStatus) -> Plan {
+fn finish(
+    snap: &Cast<'_>,
+    mut said: Filled<'_>,
+    mut status: EnsembleStatus,
+    permits: Vec<Permit>,
+    marked: Marked,
+) -> Plan {
     let report = status.plan.clone();
-    let stored = &draft.snap.ensemble;
+    let watch = watch(snap, &said, status.switchover.as_ref());
+    let stored = &snap.ensemble;
     // Whose status it is changes only along with something else: a new leader writes nothing.
     status.epoch = stored.status.epoch;
-    if (!stored.has_status || stored.status != status) && !draft.mark_first {
-        status.epoch = draft.snap.epoch;
-        draft.write(Write::Status(Box::new(status)));
+    if (!stored.has_status || stored.status != status) && marked == Marked::Settled {
+        status.epoch = snap.epoch;
+        said.sheet().write(Write::Status(Box::new(status)));
     }
-    let watch = watch(&draft);
-    let Draft {
-        writes,
-        permits,
-        lettings,
-        engine,
-        wake,
-        ..
-    } = draft;
-    Plan {
-        writes,
-        permits,
-        lettings,
-        engine,
-        watch,
-        report,
-        wake_at: wake.0,
-    }
+    said.into_plan(permits, watch, report)
 }
 
 /// How closely the engine has to be watched from here.
-fn watch(draft: &Draft<'_>) -> Watch {
-    if !draft.snap.engine().matter() {
+fn watch(snap: &Cast<'_>, said: &Filled<'_>, switchover: Option<&Switchover>) -> Watch {
+    if !snap.engine().matter() {
         return Watch::None;
     }
     // What is nudged is expected at any moment.
-    if draft.switch_is_open() || !draft.engine.is_empty() {
+    if switchover.is_some_and(|s| s.phase.is_open()) || said.tells_engine() {
         return Watch::Eagerly;
     }
-    let busy = draft.steps.iter().any(|s| !is_advice(s));
+    let busy = said.steps().iter().any(|s| !is_advice(s));
     if busy { Watch::Closely } else { Watch::Rest }
 }
 
 /// A view that lags is said only if nothing more telling is.
-fn behind(draft: &mut Draft<'_>) {
-    let stuck = draft
-        .snap
+fn behind(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
+    let stuck = snap
         .memory
         .failures
         .get(&(Kind::Ensemble, "behind".into()))
         .cloned();
     if let Some(failure) = stuck {
-        let blocker = crate::plan::blocker(draft.snap, Reason::CacheBehind, failure.message);
-        draft.block(Action::Maintain, None, "own writes", blocker);
+        let blocker = crate::plan::blocker(snap, Reason::CacheBehind, failure.message);
+        sheet.block(Action::Maintain, None, "own writes", blocker);
     }
 }
 
 /// Writes around the members that fail again and again; those for members speak for themselves.
-fn failing(draft: &mut Draft<'_>) {
+fn failing(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let around = [Kind::Revision, Kind::Service, Kind::Budget, Kind::Request];
-    let failures = draft.snap.memory.failures.clone();
-    for ((kind, name), failure) in failures {
+    for ((kind, name), failure) in &snap.memory.failures {
         // A conflict is tried again four times a second, anything else with growing pauses.
         let patience = if failure.reason == Reason::Conflict {
             20
         } else {
             3
         };
-        let own = kind == Kind::Ensemble && name != "behind";
-        if (around.contains(&kind) || own) && failure.tries >= patience {
+        let own = *kind == Kind::Ensemble && name != "behind";
+        if (around.contains(kind) || own) && failure.tries >= patience {
             let message = format!("{kind:?} {name}: {}", failure.message);
-            let blocker = crate::plan::blocker(draft.snap, failure.reason, message);
-            draft.block(Action::Maintain, None, "upkeep", blocker);
+            let blocker = crate::plan::blocker(snap, failure.reason, message);
+            sheet.block(Action::Maintain, None, "upkeep", blocker);
         }
     }
 }
@@ -160,28 +185,27 @@ impl Counts {
 }
 
 /// Of all groups together.
-fn counts(draft: &Draft<'_>) -> Counts {
-    let groups = draft.snap.roster().groups();
-    let each = groups.map(|(group, _)| counts_of(draft, group));
+fn counts(snap: &Cast<'_>, revisions: &Revisions) -> Counts {
+    let groups = snap.roster().groups();
+    let each = groups.map(|(group, _)| counts_of(snap, revisions, group));
     each.fold(Counts::default(), Counts::plus)
 }
 
-fn counts_of(draft: &Draft<'_>, group: GroupIx) -> Counts {
-    let snap = draft.snap;
+fn counts_of(snap: &Cast<'_>, revisions: &Revisions, group: GroupIx) -> Counts {
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let wanted = || snap.roster().wanted_in(group);
     Counts {
         exist: count(snap.members().filter(|m| m.group == group).count()),
         ready: count(wanted().filter(|m| snap.available(*m)).count()),
-        updated: count(wanted().filter(|m| is_updated(draft, *m)).count()),
+        updated: count(wanted().filter(|m| is_updated(snap, revisions, *m)).count()),
     }
 }
 
-fn is_updated(draft: &Draft<'_>, who: MemberId) -> bool {
-    let pod = draft.snap.our_pod(who);
+fn is_updated(snap: &Cast<'_>, revisions: &Revisions, who: MemberId) -> bool {
+    let pod = snap.our_pod(who);
     pod.is_some_and(|p| {
         let resized = p.resize.as_ref().is_none_or(|r| r.done);
-        draft.revisions.is_current(p.revision()) && resized && !p.meta.deleting
+        revisions.is_current(p.revision()) && resized && !p.meta.deleting
     })
 }
 
@@ -192,37 +216,37 @@ fn is_advice(step: &Step) -> bool {
 }
 
 /// Whether the goal is new or a count differs from what was last written.
-fn has_progressed(draft: &Draft<'_>, counts: Counts) -> bool {
-    let old = &draft.snap.ensemble.status;
+fn has_progressed(snap: &Cast<'_>, counts: Counts) -> bool {
+    let old = &snap.ensemble.status;
     let counted = Counts {
         exist: old.replicas,
         ready: old.ready_replicas,
         updated: old.updated_replicas,
     };
-    old.observed_generation != draft.snap.ensemble.meta.generation || counts != counted
+    old.observed_generation != snap.ensemble.meta.generation || counts != counted
 }
 
 /// No progress for longer than the deadline.
-fn deadline(draft: &mut Draft<'_>, counts: Counts) {
-    let snap = draft.snap;
+fn deadline(snap: &Cast<'_>, said: &mut Filled<'_>, counts: Counts) {
     let stored = &snap.ensemble.status;
-    let working = draft.steps.iter().any(|s| !is_advice(s)) && !has_progressed(draft, counts);
+    let working = said.steps().iter().any(|s| !is_advice(s)) && !has_progressed(snap, counts);
     let Some(since) = stored.progressed_at.as_ref().filter(|_| working) else {
         return;
     };
     let at = crate::Time::from_stamp(since)
         .plus_seconds(snap.ensemble.spec.rollout.progress_deadline_seconds);
     if at > snap.now {
-        return draft.wake.at(at);
+        return said.sheet().wake(at);
     }
     let stalls = |s: &Step| s.blocker.as_ref().is_some_and(|b| b.reason.page().stalls);
-    if draft.steps.iter().any(stalls) || snap.ensemble.spec.rollout.paused {
+    if said.steps().iter().any(stalls) || snap.ensemble.spec.rollout.paused {
         return;
     }
     let seconds = snap.ensemble.spec.rollout.progress_deadline_seconds;
     let message = format!("no member made progress for {seconds} s");
     let blocker = crate::plan::blocker(snap, Reason::Stalled, message);
-    draft.block(Action::Maintain, None, "progressDeadlineSeconds", blocker);
+    said.sheet()
+        .block(Action::Maintain, None, "progressDeadlineSeconds", blocker);
 }
 
 /// Whether something lasts until somebody acts. The trouble of a member does not if the rollout is
@@ -248,25 +272,24 @@ fn is_stalled(steps: &[Step]) -> bool {
     lasting.any(|s| !passes(s))
 }
 
-fn state(draft: &Draft<'_>, counts: Counts) -> State {
-    let reasons: Vec<Reason> = draft
-        .steps
+fn state(snap: &Cast<'_>, steps: &[Step], counts: Counts, permits: &[Permit]) -> State {
+    let reasons: Vec<Reason> = steps
         .iter()
         .filter_map(|s| s.blocker.as_ref().map(|b| b.reason))
         .collect();
-    let replicas = draft.snap.roster().size();
-    let whole = counts.ready == replicas && counts.updated == replicas && draft.permits.is_empty();
-    let busy = draft.steps.iter().any(|s| !is_advice(s));
+    let replicas = snap.roster().size();
+    let whole = counts.ready == replicas && counts.updated == replicas && permits.is_empty();
+    let busy = steps.iter().any(|s| !is_advice(s));
     if whole && !busy {
         return State::Ready;
     }
-    if is_stalled(&draft.steps) {
+    if is_stalled(steps) {
         return State::Stalled;
     }
     if reasons.contains(&Reason::Paused) {
         return State::Paused;
     }
-    let moving = draft.steps.iter().any(|s| s.state == StepState::Running);
+    let moving = steps.iter().any(|s| s.state == StepState::Running);
     if moving || reasons.is_empty() {
         State::Working
     } else {
@@ -274,113 +297,137 @@ fn state(draft: &Draft<'_>, counts: Counts) -> State {
     }
 }
 
-fn report(draft: &Draft<'_>, state: State) -> Report {
-    let snap = draft.snap;
+fn report(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    safety: &Safety<'_>,
+    steps: &[Step],
+    state: State,
+) -> Report {
     let goal = format!(
         "{}/{}/{}",
         snap.ensemble.uid(),
         snap.ensemble.meta.generation,
-        draft.revisions.target
+        revisions.target
     );
     let id = format!("p-{:06x}", revision::fnv64(goal.as_bytes()) & 0xff_ffff);
     let mut report = Report {
         id,
         state,
-        steps: draft.steps.iter().take(STEPS_MAX).cloned().collect(),
+        steps: steps.iter().take(STEPS_MAX).cloned().collect(),
         more_steps: 0,
-        predicates: draft.safety.predicates(),
-        tolerance: draft.safety.tolerance(),
+        predicates: safety.predicates(),
+        tolerance: safety.tolerance(),
     }
     .bound();
-    let more = draft.steps.len().saturating_sub(STEPS_MAX);
+    let more = steps.len().saturating_sub(STEPS_MAX);
     report.more_steps = u32::try_from(more).unwrap_or(u32::MAX);
     report
 }
 
-fn status(draft: &Draft<'_>, state: State, counts: Counts) -> EnsembleStatus {
-    let snap = draft.snap;
+fn status(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    counts: Counts,
+    report: Report,
+    left: usize,
+    durable: &Durable<'_>,
+) -> EnsembleStatus {
+    // Without `..`: what a step newly leaves behind cannot be forgotten here.
+    let Durable {
+        settled,
+        succession,
+        claimed: Claimed { lives, halted: _ },
+        permits,
+        configured: Configured { newest: parameters },
+        // It says when the status is written, and nothing in it.
+        marked: _,
+    } = durable;
     let old = &snap.ensemble.status;
-    let replicas = snap.roster().size();
     let mut ledger = old.ledger.clone();
-    ledger.extend(draft.ledger.to_status(snap.roster()));
-    let kept = old
-        .in_flight
-        .iter()
-        .filter(|i| !draft.over.contains(&i.uid))
-        .cloned();
-    let mut in_flight: Vec<_> = kept.collect();
-    in_flight.extend(draft.permits.iter().map(|p| p.intent(snap)));
+    ledger.extend(lives.ledgers.to_status(snap.roster()));
+    let kept = old.in_flight.iter().filter(|i| settled.is_open(i));
+    let mut in_flight: Vec<_> = kept.cloned().collect();
+    in_flight.extend(permits.iter().map(|p| p.intent(snap)));
     let mut status = EnsembleStatus {
         observed_generation: snap.ensemble.meta.generation,
         replicas: counts.exist,
         ready_replicas: counts.ready,
         updated_replicas: counts.updated,
-        selector: selector(draft),
-        groups: groups(draft),
+        selector: selector(snap),
+        groups: groups(snap, revisions),
         epoch: old.epoch,
         progressed_at: old.progressed_at.clone(),
         summary: Summary::default(),
         conditions: old.conditions.clone(),
         ledger,
         in_flight,
-        let_go: draft.let_go.clone(),
-        lead: lead(draft),
-        switchover: draft.switchover.clone(),
-        parameters: draft.parameters.clone(),
-        members: members(draft),
-        plan: report(draft, state),
+        let_go: lives.let_go.clone(),
+        lead: lead(snap),
+        switchover: succession.newest().cloned(),
+        parameters: parameters.clone(),
+        members: members(snap, revisions),
+        plan: report,
     };
-    if has_progressed(draft, counts) || status.progressed_at.is_none() {
+    if has_progressed(snap, counts) || status.progressed_at.is_none() {
         status.progressed_at = Some(snap.now.stamp());
     }
-    status.summary = summary(draft, &status, replicas);
-    set_conditions(draft, &mut status, state);
+    status.summary = summary(snap, &status, left);
+    let state = status.plan.state;
+    conditions::set(snap, &mut status, state);
     status
 }
 
-fn groups(draft: &Draft<'_>) -> Vec<GroupStatus> {
-    let groups = draft.snap.roster().groups();
+fn groups(snap: &Cast<'_>, revisions: &Revisions) -> Vec<GroupStatus> {
+    let groups = snap.roster().groups();
     let one = |(ix, group): (GroupIx, &Group)| {
-        let counts = counts_of(draft, ix);
+        let counts = counts_of(snap, revisions, ix);
         GroupStatus {
             name: group.name.clone(),
             replicas: counts.exist,
             ready_replicas: counts.ready,
             updated_replicas: counts.updated,
-            revision: draft.revisions.target.clone(),
-            current_revision: current_revision(draft, ix, group, counts),
+            revision: revisions.target.clone(),
+            current_revision: current_revision(snap, revisions, ix, group, counts),
         }
     };
     groups.map(one).collect()
 }
 
 /// The revision that last reached everybody in a group.
-fn current_revision(draft: &Draft<'_>, ix: GroupIx, group: &Group, counts: Counts) -> String {
-    let all = draft.snap.roster().wanted_in(ix).count();
-    let old = draft.snap.ensemble.status.group(&group.name);
+fn current_revision(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    ix: GroupIx,
+    group: &Group,
+    counts: Counts,
+) -> String {
+    let all = snap.roster().wanted_in(ix).count();
+    let old = snap.ensemble.status.group(&group.name);
     let old = old.map_or("", |g| &g.current_revision);
     let whole = counts.ready as usize == all && counts.updated as usize == all;
-    if (whole || old.is_empty()) && draft.revisions.settled() {
-        draft.revisions.target.clone()
+    if (whole || old.is_empty()) && revisions.settled() {
+        revisions.target.clone()
     } else {
         old.to_owned()
     }
 }
 
-fn selector(draft: &Draft<'_>) -> String {
-    let labels = render::selector(draft.snap);
+fn selector(snap: &Cast<'_>) -> String {
+    let labels = render::selector(snap);
     let pairs = labels
         .iter()
         .map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()));
     pairs.collect::<Vec<_>>().join(",")
 }
 
-fn summary(draft: &Draft<'_>, status: &EnsembleStatus, replicas: u32) -> Summary {
-    let left = draft
-        .steps
-        .iter()
-        .filter(|s| s.state != StepState::Done)
-        .count();
+/// How many steps are not done yet.
+fn left(steps: &[Step]) -> usize {
+    steps.iter().filter(|s| s.state != StepState::Done).count()
+}
+
+fn summary(snap: &Cast<'_>, status: &EnsembleStatus, left: usize) -> Summary {
+    let replicas = snap.roster().size();
     let waiting = status
         .plan
         .first_blocked()
@@ -390,7 +437,7 @@ fn summary(draft: &Draft<'_>, status: &EnsembleStatus, replicas: u32) -> Summary
         });
     Summary {
         ready: format!("{}/{replicas}", status.ready_replicas),
-        primary: primary(draft),
+        primary: primary(snap),
         updated: format!("{}/{replicas}", status.updated_replicas),
         revision: revisions(status),
         step: if left == 0 {
@@ -408,33 +455,31 @@ fn revisions(status: &EnsembleStatus) -> String {
 }
 
 /// Who leads now, else who was last seen to.
-fn lead(draft: &Draft<'_>) -> Option<Lead> {
-    match draft.snap.lead() {
+fn lead(snap: &Cast<'_>) -> Option<Lead> {
+    match snap.lead() {
         engine::Lead::Equals => None,
         engine::Lead::One { who, term } => Some(Lead {
-            member: draft.snap.roster().name(*who),
+            member: snap.roster().name(*who),
             term: *term,
         }),
-        _ => draft.snap.ensemble.status.lead.clone(),
+        _ => snap.ensemble.status.lead.clone(),
     }
 }
 
-fn primary(draft: &Draft<'_>) -> String {
-    match draft.snap.lead() {
+fn primary(snap: &Cast<'_>) -> String {
+    match snap.lead() {
         engine::Lead::Equals => String::new(),
-        engine::Lead::One { who, .. } => draft.snap.roster().name(*who),
+        engine::Lead::One { who, .. } => snap.roster().name(*who),
         _ => "-".into(),
     }
 }
 
-fn in_sync(draft: &Draft<'_>, who: MemberId) -> Option<bool> {
-    let snap = draft.snap;
+fn in_sync(snap: &Cast<'_>, who: MemberId) -> Option<bool> {
     let runs = snap.engine().standing(who).is_some();
     runs.then(|| snap.in_sync(who).is_ok())
 }
 
-fn members(draft: &Draft<'_>) -> Vec<MemberStatus> {
-    let snap = draft.snap;
+fn members(snap: &Cast<'_>, revisions: &Revisions) -> Vec<MemberStatus> {
     let mut members: Vec<MemberId> = snap.roster().wanted().chain(snap.members()).collect();
     members.sort_unstable();
     members.dedup();
@@ -448,118 +493,15 @@ fn members(draft: &Draft<'_>) -> Vec<MemberStatus> {
         name: snap.roster().name(who),
         presence: snap.presence(who).word().into(),
         role: engine::word(snap.engine(), who, snap.presence(who)),
-        in_sync: in_sync(draft, who),
+        in_sync: in_sync(snap, who),
         node: snap
             .our_pod(who)
             .map(|p| p.node.clone())
             .unwrap_or_default(),
-        updated: is_updated(draft, who),
+        updated: is_updated(snap, revisions, who),
         message: evidence::of(snap, who)
             .map(|t| t.message)
             .unwrap_or_default(),
     };
     members.into_iter().map(row).collect()
-}
-
-fn set_conditions(draft: &Draft<'_>, status: &mut EnsembleStatus, state: State) {
-    let blocked = status
-        .plan
-        .first_blocked()
-        .map(|(_, b)| (b.reason.to_string(), b.message.clone()));
-    let (reason, message) = match (&blocked, state) {
-        (_, State::Ready) => (
-            "AllServing".to_owned(),
-            format!("{} members serve", status.summary.ready),
-        ),
-        (Some(blocked), _) => blocked.clone(),
-        (None, _) => (
-            "Progressing".to_owned(),
-            format!("{} members serve", status.summary.ready),
-        ),
-    };
-    let replicas = draft.snap.roster().size();
-    let enough = replicas.saturating_sub(draft.snap.ensemble.spec.rollout.max_unavailable);
-    let serving = draft
-        .snap
-        .wanted()
-        .filter(|m| draft.snap.presence(*m) == Presence::Serving)
-        .count();
-    let available = serving >= enough as usize && (serving > 0 || replicas == 0);
-    let busy = matches!(
-        state,
-        State::Working | State::Waiting | State::Stalled | State::Deleting
-    );
-    set(
-        draft,
-        status,
-        "Ready",
-        Some(state == State::Ready),
-        &reason,
-        &message,
-    );
-    set(
-        draft,
-        status,
-        "Reconciling",
-        busy.then_some(true),
-        &reason,
-        &message,
-    );
-    set(
-        draft,
-        status,
-        "Stalled",
-        (state == State::Stalled).then_some(true),
-        &reason,
-        &message,
-    );
-    let serve = format!("{serving} of {replicas} members serve, {enough} are needed");
-    set(
-        draft,
-        status,
-        "Available",
-        Some(available),
-        if available {
-            "EnoughServe"
-        } else {
-            "TooFewServe"
-        },
-        &serve,
-    );
-    let held = matches!(state, State::Paused | State::Suspended);
-    set(
-        draft,
-        status,
-        "Paused",
-        held.then_some(true),
-        &reason,
-        &message,
-    );
-}
-
-/// Sets a condition, keeps its time while its status stays, or takes it away.
-fn set(
-    draft: &Draft<'_>,
-    status: &mut EnsembleStatus,
-    type_: &str,
-    value: Option<bool>,
-    reason: &str,
-    message: &str,
-) {
-    let old = status.conditions.iter().position(|c| c.type_ == type_);
-    let old = old.map(|at| status.conditions.remove(at));
-    let Some(value) = value else { return };
-    let value = if value { "True" } else { "False" };
-    let since = old
-        .filter(|c| c.status == value)
-        .map(|c| c.last_transition_time);
-    status.conditions.push(Condition {
-        type_: type_.into(),
-        status: value.into(),
-        reason: reason.into(),
-        message: message.into(),
-        observed_generation: Some(draft.snap.ensemble.meta.generation),
-        last_transition_time: since.unwrap_or_else(|| draft.snap.now.stamp()),
-    });
-    status.conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
 }

@@ -3,37 +3,44 @@
 use crate::cast::Cast;
 use crate::engine::Lead;
 use crate::errand::{Errand, Seen};
-use crate::plan::{Draft, blocker};
+use crate::plan::blocker;
+use crate::revision::Revisions;
+use crate::sheet::Sheet;
+use crate::succession::Succession;
 use crate::time::Time;
 use ensemble_api::report::Action;
 use ensemble_api::status::{SwitchPhase, Switchover};
 use ensemble_api::{Reason, Rule, StepState};
 
-/// Moves an open switchover on, by what is seen.
-pub fn run(draft: &mut Draft<'_>) {
-    let Some(stored) = draft.switchover.clone().filter(|s| s.phase.is_open()) else {
-        return;
+/// Moves an open switchover on, by what is seen. Others may be proposed once none is open.
+pub fn follow<'s>(
+    snap: &'s Cast<'s>,
+    revisions: &'s Revisions,
+    sheet: &mut Sheet<'_>,
+) -> Succession<'s> {
+    let stored = snap.ensemble.status.switchover.clone();
+    let Some(open) = stored.clone().filter(|s| s.phase.is_open()) else {
+        return Succession::new(snap, revisions, stored);
     };
-    let cast = draft.snap;
-    let (phase, message) = Errand::of(&stored).next(cast, || seen(cast, &stored));
+    let (phase, message) = Errand::of(&open).next(snap, || seen(snap, &open));
     let switch = Switchover {
         phase,
         message,
-        ..stored
+        ..open
     };
     if phase.is_open() {
-        report(draft, &switch);
+        report(snap, &switch, sheet);
     }
-    draft.switchover = Some(switch);
+    Succession::new(snap, revisions, Some(switch))
 }
 
 /// What is seen of a switchover for which the engine was asked.
-fn seen(cast: &Cast<'_>, switch: &Switchover) -> Seen {
-    let Lead::One { who, term } = cast.lead() else {
+fn seen(snap: &Cast<'_>, switch: &Switchover) -> Seen {
+    let Lead::One { who, term } = snap.lead() else {
         return Seen::Unclear("no leader was seen until the deadline".into());
     };
-    let leader = cast.roster().name(*who);
-    let uid = cast.our_pod(*who).map(|p| p.meta.pin.uid.as_str());
+    let leader = snap.roster().name(*who);
+    let uid = snap.our_pod(*who).map(|p| p.meta.pin.uid.as_str());
     let later = *term > switch.term || crate::mutants::is_off(Rule::ArrivedAtAHigherTerm);
     if later && uid == Some(switch.to_uid.as_str()) {
         return Seen::Done(format!("{leader} leads at term {term}"));
@@ -44,20 +51,20 @@ fn seen(cast: &Cast<'_>, switch: &Switchover) -> Seen {
     Seen::AsBefore(format!("{leader} still leads at the deadline"))
 }
 
-fn report(draft: &mut Draft<'_>, switch: &Switchover) {
-    draft.wake.at(Time::from_stamp(&switch.deadline));
+fn report(snap: &Cast<'_>, switch: &Switchover, sheet: &mut Sheet<'_>) {
+    sheet.wake(Time::from_stamp(&switch.deadline));
     let member = Some(switch.to.clone());
     if switch.phase == SwitchPhase::Proposed {
-        return draft.step(Action::Switch, member, &switch.cause, StepState::Running);
+        return sheet.step(Action::Switch, member, &switch.cause, StepState::Running);
     }
     let message = format!("{} hands the lead to {}", switch.from, switch.to);
-    let mut blocker = blocker(draft.snap, Reason::SwitchingOver, message);
-    blocker.observed = match draft.snap.lead() {
+    let mut blocker = blocker(snap, Reason::SwitchingOver, message);
+    blocker.observed = match snap.lead() {
         Lead::One { who, term } => {
-            format!("{} leads at term {term}", draft.snap.roster().name(*who))
+            format!("{} leads at term {term}", snap.roster().name(*who))
         }
         _ => "nobody is seen to lead".into(),
     };
     blocker.limit = format!("{} at a term above {}", switch.to, switch.term);
-    draft.block(Action::Switch, member, &switch.cause, blocker);
+    sheet.block(Action::Switch, member, &switch.cause, blocker);
 }

@@ -1,113 +1,166 @@
 //! Turns: who is disrupted next, of all that is wished for. Safety says whether it may be; here it is
 //! said who waits for whom, and that the primary hands its lead over first.
 
+use crate::cast::Cast;
 use crate::memory::{Failure, Kind};
 use crate::method;
-use crate::plan::{Draft, blocker};
+use crate::plan::blocker;
 use crate::resize;
+use crate::revision::Revisions;
 use crate::roster::MemberId;
-use crate::safety::Sake;
+use crate::safety::{Permit, Safety, Sake};
+use crate::sheet::Sheet;
+use crate::steps::intents::Settled;
+use crate::steps::prepare::Prepared;
+use crate::succession::Succession;
 use crate::wish::{self, Act, Round, Wish};
 use ensemble_api::report::Action;
 use ensemble_api::spec::PrimaryTurn;
 use ensemble_api::{Reason, StepState};
 
-/// Takes them, round by round.
-pub fn run(draft: &mut Draft<'_>) {
-    let wishes = wish::wishes(draft.snap, &draft.ledger, &draft.revisions);
-    let of = |round: Round| -> Vec<&Wish> { wishes.iter().filter(|w| w.round == round).collect() };
-    for wish in of(Round::Clear) {
-        grant(draft, wish, &wish.cause.to_string());
+/// What turns are taken by, and who is told.
+pub struct Turns<'t, 's> {
+    snap: &'t Cast<'s>,
+    revisions: &'t Revisions,
+    settled: &'t Settled,
+    prepared: &'t Prepared,
+    safety: &'t mut Safety<'s>,
+    succession: &'t mut Succession<'s>,
+    sheet: &'t mut Sheet<'s>,
+    /// Consents, as far as turns were taken.
+    permits: Vec<Permit>,
+}
+
+impl<'t, 's> Turns<'t, 's> {
+    /// Nobody's has been taken yet.
+    pub fn new(
+        snap: &'t Cast<'s>,
+        revisions: &'t Revisions,
+        settled: &'t Settled,
+        prepared: &'t Prepared,
+        safety: &'t mut Safety<'s>,
+        succession: &'t mut Succession<'s>,
+        sheet: &'t mut Sheet<'s>,
+    ) -> Self {
+        Self {
+            snap,
+            revisions,
+            settled,
+            prepared,
+            safety,
+            succession,
+            sheet,
+            permits: Vec::new(),
+        }
     }
-    leave(draft, &of(Round::Leave));
-    if !paused(draft, &of(Round::Roll)) {
-        roll(draft, &of(Round::Roll));
-    }
-    if !paused(draft, &of(Round::Restart)) {
-        restart(draft, &of(Round::Restart));
+
+    /// Takes them, round by round. Returns the consents that were given.
+    pub fn take(mut self, wishes: &[Wish]) -> Vec<Permit> {
+        rounds(&mut self, wishes);
+        self.permits
     }
 }
 
-fn idle(draft: &mut Draft<'_>, wish: &Wish) {
-    let member = draft.snap.name_of(wish.who);
+fn rounds(turns: &mut Turns<'_, '_>, wishes: &[Wish]) {
+    let of = |round: Round| -> Vec<&Wish> { wishes.iter().filter(|w| w.round == round).collect() };
+    for wish in of(Round::Clear) {
+        grant(turns, wish, &wish.cause.to_string());
+    }
+    leave(turns, &of(Round::Leave));
+    if !paused(turns, &of(Round::Roll)) {
+        roll(turns, &of(Round::Roll));
+    }
+    if !paused(turns, &of(Round::Restart)) {
+        restart(turns, &of(Round::Restart));
+    }
+}
+
+fn idle(turns: &mut Turns<'_, '_>, wish: &Wish) {
+    let member = turns.snap.name_of(wish.who);
     let cause = wish.cause.to_string();
-    draft.step(wish.act.action(), Some(member), &cause, StepState::Idle);
+    turns
+        .sheet
+        .step(wish.act.action(), Some(member), &cause, StepState::Idle);
 }
 
 /// Those that are no longer asked for: who is on its way does not hold up the next, who may not go does.
-fn leave(draft: &mut Draft<'_>, wishes: &[&Wish]) {
+fn leave(turns: &mut Turns<'_, '_>, wishes: &[&Wish]) {
     let mut waiting = false;
     for wish in wishes {
         let cause = wish.cause.to_string();
-        let leaving = draft
+        let leaving = turns
             .snap
             .our_pod(wish.who)
             .is_some_and(|p| p.meta.deleting);
         if leaving {
-            let member = Some(draft.snap.name_of(wish.who));
-            draft.step(wish.act.action(), member, &cause, StepState::Running);
+            let member = Some(turns.snap.name_of(wish.who));
+            turns
+                .sheet
+                .step(wish.act.action(), member, &cause, StepState::Running);
         } else if waiting {
-            idle(draft, wish);
+            idle(turns, wish);
         } else {
-            waiting = !grant(draft, wish, &cause);
+            waiting = !grant(turns, wish, &cause);
         }
     }
 }
 
 /// Says once for all that the rollout is paused, if it is.
-fn paused(draft: &mut Draft<'_>, wishes: &[&Wish]) -> bool {
+fn paused(turns: &mut Turns<'_, '_>, wishes: &[&Wish]) -> bool {
     let Some(first) = wishes.first() else {
         return true;
     };
-    if !draft.snap.ensemble.spec.rollout.paused {
+    if !turns.snap.ensemble.spec.rollout.paused {
         return false;
     }
     let message = format!("{} members wait: the rollout is paused", wishes.len());
-    let blocker = blocker(draft.snap, Reason::Paused, message);
+    let blocker = blocker(turns.snap, Reason::Paused, message);
     let action = match first.round {
         Round::Restart => first.act.action(),
         _ => Act::Recreate.action(),
     };
     let cause = first.cause.plain();
-    draft.block(action, None, &cause, blocker);
+    turns.sheet.block(action, None, &cause, blocker);
     true
 }
 
-fn roll(draft: &mut Draft<'_>, wishes: &[&Wish]) {
-    if draft.usable.as_ref() != Some(&draft.revisions.target) {
+fn roll(turns: &mut Turns<'_, '_>, wishes: &[&Wish]) {
+    if turns.prepared.usable.as_ref() != Some(&turns.revisions.target) {
         // Not tried or not pulled yet: the step that prepares speaks for it.
         for wish in wishes {
-            let member = draft.snap.name_of(wish.who);
+            let member = turns.snap.name_of(wish.who);
             let cause = wish.cause.plain();
             let action = Act::Recreate.action();
-            draft.step(action, Some(member), &cause, StepState::Idle);
+            turns
+                .sheet
+                .step(action, Some(member), &cause, StepState::Idle);
         }
         return;
     }
     let mut waiting = false;
     let mut replicas = 0;
     // What restarts nothing costs no budget, and still goes member by member.
-    let most = draft.snap.ensemble.spec.rollout.max_unavailable as usize;
-    let resizing = resize::under_way(draft.snap, &draft.revisions) >= most;
+    let most = turns.snap.ensemble.spec.rollout.max_unavailable as usize;
+    let resizing = resize::under_way(turns.snap, turns.revisions) >= most;
     for wish in wishes {
-        let leads = draft.snap.engine().leads(wish.who);
-        waiting |= resizing && !draft.snap.presence(wish.who).is_down();
+        let leads = turns.snap.engine().leads(wish.who);
+        waiting |= resizing && !turns.snap.presence(wish.who).is_down();
         waiting = if waiting {
-            idle(draft, wish);
+            idle(turns, wish);
             true
-        } else if leads && disturbs_the_lead(draft, wish) {
-            !primary(draft, wish, replicas)
+        } else if leads && disturbs_the_lead(turns, wish) {
+            !primary(turns, wish, replicas)
         } else {
-            !grant(draft, wish, &wish.cause.to_string())
+            !grant(turns, wish, &wish.cause.to_string())
         };
         replicas += usize::from(!leads);
     }
 }
 
-fn disturbs_the_lead(draft: &Draft<'_>, wish: &Wish) -> bool {
+fn disturbs_the_lead(turns: &Turns<'_, '_>, wish: &Wish) -> bool {
     match &wish.act {
         Act::Relabel { to } | Act::Resize { to } | Act::InPlace { to } => {
-            method::touches_engine(draft.snap, wish.who, to)
+            method::touches_engine(turns.snap, wish.who, to)
         }
         _ => true,
     }
@@ -115,110 +168,119 @@ fn disturbs_the_lead(draft: &Draft<'_>, wish: &Wish) -> bool {
 
 /// The primary's turn, after so many replicas that are still outdated: it hands the lead over first, if
 /// it may and can. True if those after it need not wait.
-fn primary(draft: &mut Draft<'_>, wish: &Wish, replicas: usize) -> bool {
-    let snap = draft.snap;
+fn primary(turns: &mut Turns<'_, '_>, wish: &Wish, replicas: usize) -> bool {
+    let snap = turns.snap;
     let cause = wish.cause.to_string();
     if snap.roster().size() == 1 {
         let cause = format!("{cause}; a single member: downtime is unavoidable");
-        return grant(draft, wish, &cause);
+        return grant(turns, wish, &cause);
     }
     let asked = snap.ensemble.spec.rollout.primary;
-    if asked == PrimaryTurn::Restart || !draft.can_switch() {
-        return grant(draft, wish, &cause);
+    if asked == PrimaryTurn::Restart || !snap.abilities.can_switch {
+        return grant(turns, wish, &cause);
     }
-    let before = wish::replicas_before(snap, &draft.revisions, replicas, wish.who);
+    let before = wish::replicas_before(snap, turns.revisions, replicas, wish.who);
     if before.is_some_and(|n| n > 0) {
         // Replicas on their way count until they are back.
-        idle(draft, wish);
+        idle(turns, wish);
         return false;
     }
-    if asked == PrimaryTurn::Supervised && !is_approved(draft) {
+    if asked == PrimaryTurn::Supervised && !is_approved(turns) {
         let member = snap.name_of(wish.who);
         let message = format!("all replicas are updated; {member} leads and waits for approval");
         let mut blocker = blocker(snap, Reason::AwaitingApproval, message);
         blocker.next_command = format!("ensemble approve {}", snap.name());
-        draft.block(Action::Switch, Some(member), &cause, blocker);
+        turns
+            .sheet
+            .block(Action::Switch, Some(member), &cause, blocker);
         return false;
     }
     let first = before.is_none();
     let will_do = |m: &MemberId| {
         let pod = snap.our_pod(*m);
-        first || pod.is_some_and(|p| draft.revisions.is_current(p.revision()))
+        first || pod.is_some_and(|p| turns.revisions.is_current(p.revision()))
     };
     let current: Vec<MemberId> = snap.wanted().filter(will_do).collect();
-    let revision = draft.revisions.target.clone();
+    let revision = turns.revisions.target.clone();
     let sake = Sake {
         revision: &revision,
         ..Sake::of(&cause)
     };
-    draft.hand_over_to_best(sake, |m| current.contains(&m));
-    idle(draft, wish);
+    let will_do = |m| current.contains(&m);
+    turns
+        .succession
+        .propose_best(sake, will_do, turns.safety, turns.sheet);
+    idle(turns, wish);
     false
 }
 
 /// Whether somebody approved of this revision.
-fn is_approved(draft: &Draft<'_>) -> bool {
-    let mut requests = draft.snap.requests.values().filter(|r| !r.finished);
+fn is_approved(turns: &Turns<'_, '_>) -> bool {
+    let mut requests = turns.snap.requests.values().filter(|r| !r.finished);
     requests.any(|r| {
         let approve = r.spec.approve.as_ref();
-        approve.is_some_and(|a| a.revision == draft.revisions.target)
+        approve.is_some_and(|a| a.revision == turns.revisions.target)
     })
 }
 
 /// Engines that wait for a restart, in the order that the change demands.
-fn restart(draft: &mut Draft<'_>, wishes: &[&Wish]) {
+fn restart(turns: &mut Turns<'_, '_>, wishes: &[&Wish]) {
     let mut one_waits = false;
     for wish in wishes {
-        one_waits = one_waits || !draft.safety.turn_has_come(wish);
+        one_waits = one_waits || !turns.safety.turn_has_come(wish);
         if one_waits {
-            idle(draft, wish);
+            idle(turns, wish);
         } else {
-            one_waits = !grant(draft, wish, &wish.cause.to_string());
+            one_waits = !grant(turns, wish, &wish.cause.to_string());
         }
     }
     if one_waits {
-        super::parameters::wake_once_noticed(draft);
+        super::parameters::wake_once_noticed(turns.snap, turns.safety, turns.sheet);
     }
 }
 
 /// Wants a member disrupted, for a cause as it is to be told; true if it is, or is about to be.
-fn grant(draft: &mut Draft<'_>, wish: &Wish, cause: &str) -> bool {
-    let snap = draft.snap;
+fn grant(turns: &mut Turns<'_, '_>, wish: &Wish, cause: &str) -> bool {
+    let snap = turns.snap;
     let (action, member) = (wish.act.action(), snap.name_of(wish.who));
     let failure = snap.memory.failures.get(&(Kind::Pod, member.clone()));
     if let Some(failure) = failure.filter(|f| f.retry_at > snap.now) {
-        draft.wake.at(failure.retry_at);
-        draft.failed(action, member, cause, failure);
+        turns.sheet.wake(failure.retry_at);
+        turns.sheet.failed(action, member, cause, failure);
         return false;
     }
-    if is_under_way(draft, &member) {
+    if is_under_way(turns, &member) {
         // Our own intent, being confirmed and sent. What a budget refused is not under way because it
         // is asked for once more.
         let refused = |f: &&Failure| f.reason == Reason::EvictionRefused;
         match failure.filter(refused) {
-            Some(refused) => draft.failed(action, member, cause, refused),
-            None => draft.step(action, Some(member), cause, StepState::Running),
+            Some(refused) => turns.sheet.failed(action, member, cause, refused),
+            None => turns
+                .sheet
+                .step(action, Some(member), cause, StepState::Running),
         }
         return true;
     }
-    match draft.safety.grant(wish) {
+    match turns.safety.grant(wish) {
         Ok(permit) => {
-            draft.permits.push(permit);
-            draft.step(action, Some(member), cause, StepState::Running);
+            turns.permits.push(permit);
+            turns
+                .sheet
+                .step(action, Some(member), cause, StepState::Running);
             true
         }
         Err(refusal) => {
-            let at = draft.safety.recovery_at(wish.who);
+            let at = turns.safety.recovery_at(wish.who);
             if let Some(at) = at.filter(|at| *at > snap.now) {
-                draft.wake.at(at);
+                turns.sheet.wake(at);
             }
-            draft.refused(action, member, cause, &refusal);
+            turns.sheet.refused(action, member, cause, &refusal);
             false
         }
     }
 }
 
-fn is_under_way(draft: &Draft<'_>, member: &str) -> bool {
-    let mut stored = draft.snap.ensemble.status.in_flight.iter();
-    stored.any(|i| i.member == member && !draft.over.contains(&i.uid))
+fn is_under_way(turns: &Turns<'_, '_>, member: &str) -> bool {
+    let mut stored = turns.snap.ensemble.status.in_flight.iter();
+    stored.any(|i| i.member == member && turns.settled.is_open(i))
 }

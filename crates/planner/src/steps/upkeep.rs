@@ -1,9 +1,14 @@
 //! What stands around the members: the headless Service, the disruption budget, old revisions, and
 //! the marks that outlive a lost status.
 
+use crate::cast::Cast;
+use crate::ledger::Ledgers;
 use crate::memory::Kind;
-use crate::plan::{Draft, blocker};
+use crate::plan::blocker;
 use crate::render::{self, Wanted};
+use crate::revision::Revisions;
+use crate::sheet::Sheet;
+use crate::steps::claims::Claimed;
 use crate::view::{BudgetView, Meta};
 use crate::write::Write;
 use ensemble_api::report::Action;
@@ -12,23 +17,37 @@ use ensemble_api::{Reason, labels, names};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Keeps it all in order.
-pub fn run(draft: &mut Draft<'_>) {
-    service(draft);
-    role_services(draft);
-    budgets(draft);
-    old_revisions(draft);
-    marks(draft);
+/// Whether the marks in the Ensemble's metadata are as they are to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Marked {
+    /// They are, or it is refused for good.
+    Settled,
+    /// They are being written. They are to outlive the status, which waits for them.
+    Pending,
 }
 
-fn service(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+/// Keeps it all in order.
+pub fn run(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    claimed: &Claimed,
+    sheet: &mut Sheet<'_>,
+) -> Marked {
+    service(snap, sheet);
+    role_services(snap, sheet);
+    budgets(snap, sheet);
+    old_revisions(snap, revisions, sheet);
+    marks(snap, &claimed.lives.ledgers, sheet)
+}
+
+fn service(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let name = snap.ensemble.spec.service(snap.name());
     if let Some(found) = snap.services.get(&name) {
         if found.meta.controller.is_none() {
             // Left by a former Ensemble of this name.
             let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
-            draft.write(Write::Patch {
+            sheet.write(Write::Patch {
                 kind: Kind::Service,
                 pin: found.meta.pin.clone(),
                 body,
@@ -39,7 +58,7 @@ fn service(draft: &mut Draft<'_>) {
     // A Service that the user made serves as well; it only has to exist.
     if !snap.memory.taken.contains_key(&(Kind::Service, name)) {
         let body = render::service(snap);
-        draft.write(Write::Create {
+        sheet.write(Write::Create {
             kind: Kind::Service,
             body,
         });
@@ -47,27 +66,26 @@ fn service(draft: &mut Draft<'_>) {
 }
 
 /// The Services that lead to the primary and to the replicas.
-fn role_services(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn role_services(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     for (name, service) in &snap.from_spec().role_services {
         let found = snap.services.get(name);
         let taken = (Kind::Service, name.clone());
         match (service, found) {
             (Some(service), None) if !snap.memory.taken.contains_key(&taken) => {
-                draft.write(Write::Create {
+                sheet.write(Write::Create {
                     kind: Kind::Service,
                     body: service.body(snap),
                 });
             }
             (Some(service), Some(found)) if is_out_of_date(&found.meta, service) => {
-                draft.write(Write::Patch {
+                sheet.write(Write::Patch {
                     kind: Kind::Service,
                     pin: found.meta.pin.clone(),
-                    body: refreshed(draft, service),
+                    body: refreshed(snap, service),
                 });
             }
             (None, Some(found)) if !found.meta.deleting => {
-                draft.write(Write::Discard {
+                sheet.write(Write::Discard {
                     kind: Kind::Service,
                     pin: found.meta.pin.clone(),
                 });
@@ -83,9 +101,9 @@ fn is_out_of_date(found: &Meta, wanted: &Wanted) -> bool {
 }
 
 /// What brings an object up to date: its spec, stamp and owner.
-fn refreshed(draft: &Draft<'_>, wanted: &Wanted) -> Value {
+fn refreshed(snap: &Cast<'_>, wanted: &Wanted) -> Value {
     let mut body = json!({
-        "metadata": {"ownerReferences": [render::owner(draft.snap)]},
+        "metadata": {"ownerReferences": [render::owner(snap)]},
         "spec": wanted.spec,
     });
     if let Some(stamp) = &wanted.stamp {
@@ -95,8 +113,7 @@ fn refreshed(draft: &Draft<'_>, wanted: &Wanted) -> Value {
 }
 
 /// Budgets as they are to be; ours stand down where somebody else's selects the members.
-fn budgets(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn budgets(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let all = [
         names::budget(snap.name()),
         names::primary(snap.name()),
@@ -121,7 +138,7 @@ fn budgets(draft: &mut Draft<'_>) {
         );
         let blocker = blocker(snap, Reason::ForeignBudget, message);
         if snap.ensemble.spec.disruption == Disruption::Managed {
-            draft.block(Action::Maintain, None, "disruption: Managed", blocker);
+            sheet.block(Action::Maintain, None, "disruption: Managed", blocker);
         }
     }
     let managed = snap.ensemble.spec.disruption == Disruption::Managed && foreign.is_none();
@@ -129,17 +146,23 @@ fn budgets(draft: &mut Draft<'_>) {
     for name in &all {
         let wanted = wanted.iter().find(|b| b.name == *name);
         let ours = snap.budgets.get(name).filter(|b| is_ours(b));
-        budget(draft, name, wanted, ours);
+        budget(snap, name, wanted, ours, sheet);
     }
 }
 
-fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Wanted>, ours: Option<&BudgetView>) {
+fn budget(
+    snap: &Cast<'_>,
+    name: &str,
+    wanted: Option<&Wanted>,
+    ours: Option<&BudgetView>,
+    sheet: &mut Sheet<'_>,
+) {
     let kind = Kind::Budget;
     match (wanted, ours) {
         // A foreign budget of our name that does not select us is nobody's business.
-        (Some(wanted), None) if !draft.snap.budgets.contains_key(name) => {
-            let body = wanted.body(draft.snap);
-            draft.write(Write::Create { kind, body });
+        (Some(wanted), None) if !snap.budgets.contains_key(name) => {
+            let body = wanted.body(snap);
+            sheet.write(Write::Create { kind, body });
         }
         (Some(wanted), Some(found)) => {
             let minimum = &wanted.spec["minAvailable"];
@@ -150,18 +173,18 @@ fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Wanted>, ours: Opti
             if same && !stale {
                 return;
             }
-            let mut patch = refreshed(draft, wanted);
+            let mut patch = refreshed(snap, wanted);
             // One excludes the other.
             patch["spec"]["maxUnavailable"] = Value::Null;
             let pin = found.meta.pin.clone();
-            draft.write(Write::Patch {
+            sheet.write(Write::Patch {
                 kind,
                 pin,
                 body: patch,
             });
         }
         (None, Some(found)) if !found.meta.deleting => {
-            draft.write(Write::Discard {
+            sheet.write(Write::Discard {
                 kind,
                 pin: found.meta.pin.clone(),
             });
@@ -171,12 +194,11 @@ fn budget(draft: &mut Draft<'_>, name: &str, wanted: Option<&Wanted>, ours: Opti
 }
 
 /// Revisions beyond the limit that nobody uses, the oldest first.
-fn old_revisions(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn old_revisions(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) {
     let mut used: BTreeSet<&str> = snap.pods.values().map(|p| p.revision()).collect();
-    used.insert(&draft.revisions.target);
+    used.insert(&revisions.target);
     used.insert(snap.ensemble.status.current_revision());
-    used.extend(draft.revisions.same.iter().map(String::as_str));
+    used.extend(revisions.same.iter().map(String::as_str));
     let mut idle: Vec<_> = snap
         .revisions
         .values()
@@ -193,7 +215,7 @@ fn old_revisions(draft: &mut Draft<'_>) {
         .map(|r| r.meta.pin.clone())
         .collect();
     for pin in pins {
-        draft.write(Write::Discard {
+        sheet.write(Write::Discard {
             kind: Kind::Revision,
             pin,
         });
@@ -201,12 +223,11 @@ fn old_revisions(draft: &mut Draft<'_>) {
 }
 
 /// What must outlive a lost status, and the finalizer of claims that go with the Ensemble.
-fn marks(draft: &mut Draft<'_>) {
-    let snap = draft.snap;
+fn marks(snap: &Cast<'_>, ledgers: &Ledgers, sheet: &mut Sheet<'_>) -> Marked {
     let meta = &snap.ensemble.meta;
     let has_claims = !snap.ensemble.spec.claims.is_empty();
     let mut body = json!({"metadata": {}});
-    let born = draft.ledger.anyone_born() && has_claims;
+    let born = ledgers.anyone_born() && has_claims;
     if born && !meta.annotations.contains_key(labels::BORN) {
         body["metadata"]["annotations"] = json!({labels::BORN: "true"});
     }
@@ -220,16 +241,19 @@ fn marks(draft: &mut Draft<'_>) {
         }
         body["metadata"]["finalizers"] = json!(finalizers);
     }
-    if body["metadata"].as_object().is_some_and(|m| !m.is_empty()) {
-        let key = (Kind::Ensemble, meta.pin.name.clone());
-        // If it is refused for good, the status must not wait for it for ever; that another write
-        // was faster is over in a moment.
-        let failure = snap.memory.failures.get(&key);
-        draft.mark_first = failure.is_none_or(|f| f.reason == Reason::Conflict);
-        draft.write(Write::Patch {
-            kind: Kind::Ensemble,
-            pin: meta.pin.clone(),
-            body,
-        });
+    if body["metadata"].as_object().is_none_or(|m| m.is_empty()) {
+        return Marked::Settled;
+    }
+    let key = (Kind::Ensemble, meta.pin.name.clone());
+    sheet.write(Write::Patch {
+        kind: Kind::Ensemble,
+        pin: meta.pin.clone(),
+        body,
+    });
+    // If it is refused for good, the status must not wait for it for ever; that another write
+    // was faster is over in a moment.
+    match snap.memory.failures.get(&key) {
+        Some(failure) if failure.reason != Reason::Conflict => Marked::Settled,
+        _ => Marked::Pending,
     }
 }

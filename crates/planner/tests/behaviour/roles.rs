@@ -448,6 +448,32 @@ fn the_lead_leaves_a_cordoned_node_before_anybody_is_evicted() {
 }
 
 #[test]
+fn a_switch_that_nobody_can_take_is_refused_with_what_is_wrong_with_each() {
+    let mut world = World::led(3, 0);
+    world.but(1, |s| s.lag = Some(1 << 40));
+    world.but(2, |s| s.lag = Some(1 << 40));
+    ask(&mut world, json!({"switch": {}}));
+    let (outcome, message) = answer(&world, "r").unwrap();
+    assert_eq!(outcome, "Refused");
+    assert!(message.starts_with("nobody can take over; orders-1: "));
+    assert!(message.contains("; orders-2: "), "{message}");
+    assert_eq!(switchover(&world.plan()), None);
+}
+
+#[test]
+fn a_switch_that_is_made_is_not_refused_because_a_drain_found_nobody() {
+    let mut world = World::led(3, 1);
+    for node in ["n0", "n1"] {
+        world.node(node, &json!({"spec": {"unschedulable": true}}));
+    }
+    world.but(2, |s| s.lag = Some(1 << 40));
+    assert_eq!(switchover(&world.plan()), None, "no node is better");
+    ask(&mut world, json!({"switch": {}}));
+    assert_eq!(switchover(&world.plan()).unwrap().1, "orders-0");
+    assert_eq!(answer(&world, "r"), None);
+}
+
+#[test]
 fn a_member_that_leads_is_removed_only_after_it_handed_over() {
     let mut world = World::led(3, 2);
     world.spec(&json!({"replicas": 2}));
