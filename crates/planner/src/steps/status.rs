@@ -9,6 +9,7 @@ use crate::render;
 use crate::revision;
 use crate::roster::{Group, GroupIx, MemberId};
 use crate::write::Write;
+use ensemble_api::reason::Wait;
 use ensemble_api::report::{Action, STEPS_MAX, State};
 use ensemble_api::status::{EnsembleStatus, GroupStatus, Lead, MEMBERS_MAX, MemberStatus, Summary};
 use ensemble_api::{Reason, Report, Step, StepState};
@@ -188,8 +189,8 @@ fn is_updated(draft: &Draft<'_>, who: MemberId) -> bool {
 
 /// Whether a step only tells of something that holds nobody up.
 fn is_advice(step: &Step) -> bool {
-    let reason = step.blocker.as_ref().map(|b| b.reason);
-    reason == Some(Reason::ForeignBudget)
+    let blocker = step.blocker.as_ref();
+    blocker.is_some_and(|b| b.reason.page().wait == Wait::Advice)
 }
 
 /// Whether the goal is new or a count differs from what was last written.
