@@ -6,6 +6,21 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// What kind of wait it is, in the order in which they explain why a plan does not move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wait {
+    /// It lasts until somebody acts.
+    Stalls,
+    /// The user holds it.
+    Held,
+    /// It passes by itself.
+    Passes,
+    /// It passes with another one, which explains more.
+    Follows,
+    /// It holds nothing up, and is only told.
+    Advice,
+}
+
 /// What the page of a reason says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -17,12 +32,19 @@ pub struct Page {
     pub clears_when: &'static str,
     /// What a person can do.
     pub remedy: &'static str,
+    /// What kind of wait it is.
+    pub wait: Wait,
     /// Whether it lasts until somebody acts.
     pub stalls: bool,
+    /// The command of `ensemble` to try next, if there is one; else empty.
+    pub next: &'static str,
 }
 
 macro_rules! reasons {
-    ($($name:ident { stalls: $stalls:literal, $summary:literal, $meaning:literal, $clears:literal, $remedy:literal })*) => {
+    ($($name:ident {
+        wait: $wait:ident, $(next: $next:literal,)?
+        $summary:literal, $meaning:literal, $clears:literal, $remedy:literal
+    })*) => {
         /// Why a step does not move.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
         pub enum Reason {
@@ -43,7 +65,9 @@ macro_rules! reasons {
                 match self {
                     $(Reason::$name => Page {
                         summary: $summary, meaning: $meaning, clears_when: $clears,
-                        remedy: $remedy, stalls: $stalls,
+                        remedy: $remedy, wait: Wait::$wait,
+                        stalls: matches!(Wait::$wait, Wait::Stalls),
+                        next: concat!($($next)?),
                     },)*
                 }
             }
@@ -53,252 +77,259 @@ macro_rules! reasons {
 
 reasons! {
     TemplateRefused {
-        stalls: true,
+        wait: Stalls,
+        next: "undo",
         "The API server refuses the template.",
         "Before any member is touched, the new template is sent to the API server as a dry run. It answered with an error, so nobody was touched and the members go on at their old revision.",
         "The template is corrected, or what the API server complains about (a missing ServiceAccount, a quota, a policy) is put right; it is tried again every minute.",
         "Read the message: it is the API server's own. Correct `spec.template`, or run `ensemble undo NAME`."
     }
     ServiceAccountMissing {
-        stalls: true,
+        wait: Stalls,
         "The ServiceAccount that the template names does not exist.",
         "The API server refuses pods whose ServiceAccount is missing.",
         "The ServiceAccount is created, or the template names another.",
         "`kubectl create serviceaccount NAME`, or correct `spec.template.spec.serviceAccountName`."
     }
     QuotaExceeded {
-        stalls: true,
+        wait: Stalls,
         "A ResourceQuota or LimitRange of the namespace forbids the pod or claim.",
         "The API server refuses to create more than the quota of the namespace allows.",
         "The quota is raised, something else is removed, or the template asks for less; it is tried again with growing pauses.",
         "`kubectl describe quota` shows what is used and what is allowed."
     }
     CreateRefused {
-        stalls: true,
+        wait: Stalls,
         "The API server refuses to create an object of a member.",
         "An admission rule or validation said no.",
         "The cause in the message is put right; it is tried again with growing pauses.",
         "Read the message: it is the API server's own."
     }
     Checking {
-        stalls: false,
+        wait: Passes,
         "A new template is being tried at the API server.",
         "A dry run of the new template is under way; nobody is touched before it is answered.",
         "The API server answers.",
         "Nothing: it takes a moment."
     }
     Pulling {
-        stalls: false,
+        wait: Passes,
         "New images are being pulled on the members' nodes.",
         "Before the first member is touched, small pods that run nothing pull the new images on the nodes concerned.",
         "All nodes have the images.",
         "Nothing. `rollout.prePull: Skip` does without."
     }
     ImageMissing {
-        stalls: true,
+        wait: Stalls,
+        next: "undo",
         "A new image cannot be pulled.",
         "Pulling ahead failed on a node, so no member was touched; all of them still run what they ran before.",
         "The image can be pulled, the template names another, or the change is undone.",
         "Correct the image in `spec.template`, push the image, or run `ensemble undo NAME`."
     }
     ImagePullFailing {
-        stalls: true,
+        wait: Stalls,
+        next: "undo",
         "A member cannot pull its image.",
         "The pod exists and its kubelet cannot pull an image.",
         "The image can be pulled, or the template names another.",
         "Correct the image in `spec.template`, check pull secrets, or run `ensemble undo NAME`."
     }
     CrashLooping {
-        stalls: true,
+        wait: Stalls,
+        next: "undo",
         "A member's container starts and ends, again and again.",
         "The kubelet restarts the container with growing pauses. The rollout stops here, within its budget.",
         "The container stays up, or the template is corrected or undone.",
         "`kubectl logs MEMBER --previous` shows why it ended."
     }
     ContainerFailing {
-        stalls: true,
+        wait: Stalls,
+        next: "undo",
         "A member's container cannot be started.",
         "The kubelet cannot create or start the container: a missing ConfigMap, Secret or key, a bad command or a bad mount.",
         "What the message names is put right, or the template is corrected or undone.",
         "`kubectl describe pod MEMBER` shows the kubelet's events."
     }
     Unschedulable {
-        stalls: true,
+        wait: Stalls,
+        next: "undo",
         "No node takes the member.",
         "The scheduler finds no node that fits the pod's requests, affinity, taints and volumes.",
         "A node fits, or the template asks for less.",
         "`kubectl describe pod MEMBER` shows the scheduler's count of nodes by cause."
     }
     ResizeDeferred {
-        stalls: false,
+        wait: Passes,
         "A member's node has no room now for the CPU and memory that it is to have.",
         "The pod was told to grow, and its kubelet waits until other pods on the node make room. The member serves with what it has; the next one waits.",
         "Room is made on the node: the kubelet looks again when a pod leaves it, and every three minutes.",
         "Make room on the node, ask for less, or set `rollout.method: Recreate`: a new pod may find another node."
     }
     ResizeFailing {
-        stalls: false,
+        wait: Passes,
         "A member's kubelet tries to change CPU or memory, and fails.",
         "The kubelet tries again by itself. The member serves with what it has; the next one waits.",
         "The kubelet succeeds, or the template asks for something else.",
         "`kubectl describe pod MEMBER` shows the kubelet's words; `rollout.method: Recreate` gives the member a new pod."
     }
     ResizeInfeasible {
-        stalls: true,
+        wait: Stalls,
+        next: "undo",
         "A member cannot have the CPU and memory that it is to have.",
         "Its node cannot give them, or the API server refuses, and no node that takes pods is known to be large enough: a new pod would find no place. So the member goes on with what it has, and the next one waits.",
         "The template asks for less, or a larger node comes; where nodes cannot be looked at, `rollout.method: Recreate` says that one will do.",
         "Ask for less in `spec.template`, or run `ensemble undo NAME`."
     }
     Starting {
-        stalls: false,
+        wait: Passes,
         "A member is starting.",
         "Its pod was created and is on its way to Ready.",
         "It becomes Ready.",
         "Nothing, unless it takes long: `kubectl describe pod MEMBER`."
     }
     NotReady {
-        stalls: false,
+        wait: Passes,
         "A member runs and is not Ready.",
         "Its containers run and its readiness probe does not pass. It counts against the budget, and it is not touched as if it were down: something may still run in it.",
         "It becomes Ready, or it has been so for a minute and a newer template is there for it.",
         "`kubectl describe pod MEMBER` shows the failing probe."
     }
     Settling {
-        stalls: false,
+        wait: Follows,
         "A member is Ready, but not yet for long enough.",
         "`minReadySeconds` asks for a while of readiness before the next member may be touched.",
         "The time has passed.",
         "Nothing."
     }
     Terminating {
-        stalls: false,
+        wait: Passes,
         "A member's old pod is still ending.",
         "Its successor is created on the same volumes once the old pod is really gone; never two pods for one identity.",
         "The pod is gone.",
         "Nothing: the pod's grace period runs."
     }
     StuckTerminating {
-        stalls: true,
+        wait: Stalls,
         "A member's old pod does not end.",
         "It was told to end longer ago than its grace period allows. Ensemble never removes it by force, since it may still run and write to its volumes.",
         "The node's kubelet comes back, the node is deleted, or it is tainted out-of-service by somebody who knows that it is off.",
         "If the node is off for good: `kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`."
     }
     NodeUnreachable {
-        stalls: false,
+        wait: Passes,
         "A member's node does not answer.",
         "The node is not Ready. Whether the member still runs cannot be known from here, so it is neither replaced nor counted as down.",
         "The node comes back, is deleted, or is tainted out-of-service.",
         "`kubectl describe node NODE`. If it is off for good: `kubectl delete node NODE`."
     }
     ClaimMissing {
-        stalls: true,
+        wait: Stalls,
         "A claim of a member that has been used before is missing.",
         "All claims of a member are one unit. One of them is gone, and a member that was Ready once never gets an empty volume in its place.",
         "The claim is restored under its name and accepted, or a request gives the member a new life on empty volumes.",
         "Restore the claim from a backup, or `kubectl create` an EnsembleRequest with `rebuild` for that member."
     }
     ClaimReplaced {
-        stalls: true,
+        wait: Stalls,
         "A claim of a member is not the one that it was born on.",
         "Somebody deleted the claim and created another of its name, as a restore does, or a manifest that is applied again. Its volume may be empty, and a member that was Ready once never starts on an empty volume unasked.",
         "Somebody says that the claim holds the member's data, or a request gives the member a new life on empty volumes.",
         "If its volume holds the member's data: the `kubectl annotate` of the message. If not: `kubectl create` an EnsembleRequest with `rebuild` for that member."
     }
     ClaimEnding {
-        stalls: false,
+        wait: Passes,
         "A claim of a member is being deleted.",
         "It was deleted while in use, and ends when the last pod that uses it ends. The member is not disrupted while its data hangs by that pod.",
         "The data is copied elsewhere and a request rebuilds the member; the deletion of a claim cannot be taken back.",
         "Keep the pod running and copy the data before anything else."
     }
     ClaimPending {
-        stalls: false,
+        wait: Passes,
         "A claim of a member is not bound to a volume.",
         "The storage class has not provided a volume yet.",
         "The volume is provided.",
         "`kubectl describe pvc CLAIM` shows the provisioner's events."
     }
     ClaimLost {
-        stalls: true,
+        wait: Stalls,
         "The volume behind a claim is lost.",
         "The claim says that its PersistentVolume no longer exists.",
         "The volume is restored, or a request rebuilds the member.",
         "`kubectl describe pvc CLAIM`."
     }
     DataMissing {
-        stalls: true,
+        wait: Stalls,
         "Members have been used before, and none of their claims is left.",
         "To create empty volumes now could hide a loss of all data, for example a restore into the wrong namespace. Nothing is created at all.",
         "A claim of a member is restored and accepted, or a request rebuilds the members.",
         "Restore the claims, or `kubectl create` an EnsembleRequest with `rebuild` for the members."
     }
     NameTaken {
-        stalls: true,
+        wait: Stalls,
         "Somebody else's object has the name that a member needs.",
         "An object of that name exists and is not ours: its labels or its owner say so. It is never touched.",
         "The object is gone.",
         "Rename or delete the object in the message, if you can do without it."
     }
     BudgetUsed {
-        stalls: false,
+        wait: Follows,
         "As many members are unavailable as are allowed.",
         "The next member waits until `rollout.maxUnavailable` leaves room.",
         "An unavailable member becomes Ready.",
         "`ensemble why NAME` names the members that use the budget."
     }
     EvictionRefused {
-        stalls: false,
+        wait: Passes,
         "A disruption budget refuses the eviction.",
         "The API server counts disruptions by all parties; somebody else's budget or drain leaves no room now. A pod whose eviction came to nothing, or whose predecessor of the same name was not seen to go, counts as evicted for two minutes, while it runs. In our own budgets that is taken back after a few seconds; in somebody else's Kubernetes has to forget it.",
         "The budget leaves room: it is tried again as soon as that is seen, and with growing pauses.",
         "`kubectl get pdb` shows all budgets."
     }
     ForeignBudget {
-        stalls: false,
+        wait: Advice,
         "Somebody else's disruption budget selects the members.",
         "Two budgets on one pod make every eviction fail, so ours stands down.",
         "The other budget is deleted, or `disruption: Unmanaged` says that it is meant.",
         "`kubectl get pdb`; keep one of the two."
     }
     ForeignIntent {
-        stalls: false,
+        wait: Passes,
         "A disruption that another controller wrote down is not finished.",
         "A predecessor wrote it down and may still carry it out. It is made impossible first, then cleared.",
         "The pod is touched, so that a late write fails, and the intent is cleared.",
         "Nothing."
     }
     RoleUnknown {
-        stalls: false,
+        wait: Passes,
         "The role of a running member is not known.",
         "Its engine does not answer, or answers what cannot be relied on. A running member of unknown role may be the primary, so nothing is done that would hurt a primary.",
         "The engine answers, or a leader that is backed by the engine's own consensus is seen elsewhere.",
         "`kubectl logs MEMBER`; check that the controller reaches the role API's port (a NetworkPolicy may forbid it)."
     }
     LeadContested {
-        stalls: true,
+        wait: Stalls,
         "Two members claim the lead.",
         "More than one member says that it leads. Nobody is touched: which one is right cannot be told from here.",
         "One member claims the lead.",
         "Ask the engine itself (`patronictl list`); restart nothing before it is clear who is right."
     }
     NoLeader {
-        stalls: false,
+        wait: Passes,
         "Nobody leads.",
         "All members answer and none leads. The engine's own high availability decides who is next; Ensemble touches nobody meanwhile.",
         "A leader is seen, or nobody has led and nobody was Ready for `engine.recoverAfterSeconds`.",
         "`kubectl logs MEMBER`; `patronictl list`."
     }
     NotInSync {
-        stalls: false,
+        wait: Passes,
         "A replica does not follow the primary closely enough.",
         "It is not seen to stream from the current primary, at its term, within `engine.maxLag`. Ready is not in sync: it counts as unavailable until it is.",
         "The primary itself says that the replica streams, and its lag is within the limit.",
         "`kubectl logs MEMBER`; `patronictl list` shows lag and state."
     }
     NoSuccessor {
-        stalls: false,
+        wait: Passes,
         "No replica could take over the lead.",
         "Before the primary is touched, a replica must be updated, in sync with it at its term, allowed to lead and, in synchronous mode, named as synchronous standby. None is.",
         "A replica fulfils all of that.",
@@ -312,144 +343,156 @@ reasons! {
         "`ensemble status NAME` shows who is not there and why."
     }
     SwitchingOver {
-        stalls: false,
+        wait: Passes,
         "The lead is being handed over.",
         "The engine was asked; nobody is touched until the lead is seen to have arrived, or the deadline has passed.",
         "The wanted member leads at a higher term.",
         "Nothing: it takes seconds."
     }
     SwitchoverFailed {
-        stalls: false,
+        wait: Passes,
         "A switchover was refused or did not arrive in time.",
         "The old primary stays. It is tried again with growing pauses.",
         "A later try succeeds, or the change is undone.",
         "Read the message: it is the engine's own."
     }
     AwaitingApproval {
-        stalls: false,
+        wait: Passes,
         "The rollout waits for somebody's word before it touches the primary.",
         "`rollout.primary` is Supervised: all replicas are updated, and the lead is handed over once somebody approves.",
         "A request approves this revision.",
         "`ensemble approve NAME`."
     }
     EngineUnauthorised {
-        stalls: true,
+        wait: Stalls,
         "The engine refuses the controller's credentials.",
         "The Secret that `engine` names is missing, may not be read, or holds credentials that the engine does not accept.",
         "The Secret holds what the engine accepts, and the controller may read it; it is read again for every try.",
         "Check the Secret's keys `username`, `password` and `ca.crt`, and grant the controller `get` on it."
     }
     EnginePaused {
-        stalls: true,
+        wait: Stalls,
         "Somebody has paused the engine's high availability.",
         "In pause Patroni fails over to nobody, and a stopped member neither ends nor frees its lock cleanly, so nobody is touched.",
         "The pause ends.",
         "`patronictl resume`."
     }
     EngineFailing {
-        stalls: false,
+        wait: Passes,
         "The engine refuses or fails what it is asked.",
         "A call to the engine's API failed; it is tried again with growing pauses.",
         "The engine does it.",
         "Read the message: it is the engine's own."
     }
     EngineUnreachable {
-        stalls: false,
+        wait: Passes,
         "Nobody knows whether the engine did what it was asked.",
         "The engine did not answer, or broke off. What came of it is seen by looking; what did not come about is asked for again with growing pauses.",
         "The engine answers.",
         "Read the message; see whether the member's node and its agent are well."
     }
     RestartPending {
-        stalls: true,
+        wait: Stalls,
         "A member waits for a restart, and in which order is not known.",
         "Some value that the engine keeps takes a restart, and nothing is written down about it: the status was lost on the way, or somebody else changed it. Raised, replicas must restart first; lowered, the primary must. A wrong guess stops replicas, so nobody is restarted.",
         "Nobody waits for a restart any more.",
         "`patronictl list` shows who waits. Restart them with `patronictl restart`, in the order that the change demands."
     }
     ParameterRefused {
-        stalls: true,
+        wait: Stalls,
         "A parameter cannot be applied.",
         "It cannot have such a value, and no engine was told of it; or an engine did not come up with the new value or did not take it, and then the old values were put back and nobody else was touched.",
         "The parameter in `engine.patroni.parameters` is corrected.",
         "Read the message: it names the parameter and the value."
     }
     RoleLabelMissing {
-        stalls: true,
+        wait: Stalls,
         "The primary does not carry the label by which the primary Service finds it.",
         "The engine says who leads, and that pod lacks the role label with the value for a primary: clients of the Service reach nobody.",
         "The label's key and value in `engine` are those that the engine sets.",
         "Compare `kubectl get pods --show-labels` with `engine.patroni.roleLabel` and `primaryValue` (`master` before Patroni 4.0)."
     }
     GraceTooShort {
-        stalls: true,
+        wait: Stalls,
         "The grace period is too short for this engine.",
         "A stopping synchronous standby waits up to twice `loop_wait` until another is named; a shorter `terminationGracePeriodSeconds` kills it in the middle.",
         "`spec.template.spec.terminationGracePeriodSeconds` exceeds twice `loop_wait` by what a shutdown takes.",
         "Raise `terminationGracePeriodSeconds`, or lower `loop_wait`."
     }
     Stalled {
-        stalls: true,
+        wait: Stalls,
+        next: "undo",
         "The rollout has made no progress for longer than its deadline.",
         "`rollout.progressDeadlineSeconds` has passed. It goes on trying.",
         "A member becomes Ready.",
         "Look at the members that are not Ready; `ensemble undo NAME` goes back."
     }
     Paused {
-        stalls: false,
+        wait: Held,
+        next: "resume",
         "The user holds the rollout.",
         "`rollout.paused` is true. Members that fail are still repaired.",
         "`rollout.paused` is false.",
         "`ensemble resume NAME`."
     }
     Suspended {
-        stalls: false,
+        wait: Passes,
         "The user has stopped all work.",
         "`suspend` is true: nothing is written but this condition.",
         "`suspend` is false.",
         "`kubectl patch ensemble NAME --type merge -p '{\"spec\":{\"suspend\":false}}'`."
     }
     CacheBehind {
-        stalls: false,
+        wait: Passes,
         "Ensemble's view of the cluster lags behind its own writes.",
         "No decision is made on a view that does not show what was just written.",
         "The watch catches up, or the objects are listed again after ten seconds.",
         "Nothing, unless it stays: then the API server is overloaded."
     }
     ApiRefused {
-        stalls: true,
+        wait: Stalls,
         "The API server refuses a call for lack of rights.",
         "The controller's ServiceAccount may not do what the plan needs.",
         "The rights are granted.",
         "`ensemble install` prints the roles that are needed."
     }
     ApiFailing {
-        stalls: false,
+        wait: Passes,
         "The API server does not answer or fails.",
         "A call failed; it is tried again with growing pauses.",
         "The API server answers.",
         "Nothing, unless it stays."
     }
     Conflict {
-        stalls: false,
+        wait: Passes,
         "Somebody else changed the object at the same time.",
         "A write was refused because it was made from an older state. It is planned anew from the newest.",
         "The newest state is seen.",
         "Nothing."
     }
     Deleting {
-        stalls: false,
+        wait: Passes,
         "The Ensemble is being deleted.",
         "Its pods go with it; its claims follow `storage.whenDeleted`.",
         "All is gone that is to go.",
         "Nothing."
     }
     Invalid {
-        stalls: true,
+        wait: Stalls,
         "The Ensemble cannot be read.",
         "A field has a value that this version of Ensemble does not understand.",
         "The field is corrected.",
         "Read the message: it names the field."
+    }
+}
+
+impl Reason {
+    /// The command to try next, for that ensemble; empty if there is none.
+    pub fn next_command(self, name: &str) -> String {
+        match self.page().next {
+            "" => String::new(),
+            next => format!("ensemble {next} {name}"),
+        }
     }
 }
 
@@ -492,6 +535,19 @@ mod tests {
             for text in [page.summary, page.meaning, page.clears_when, page.remedy] {
                 assert!(text.ends_with('.') && text.len() > 7, "{reason}: {text:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_command_to_try_next_is_named_in_the_remedy_or_undoes_the_change() {
+        assert_eq!(
+            Reason::Paused.next_command("orders"),
+            "ensemble resume orders"
+        );
+        for reason in Reason::ALL {
+            let page = reason.page();
+            let remedy = page.remedy.contains(&reason.next_command("NAME"));
+            assert!(remedy || page.next == "undo", "{reason}");
         }
     }
 }

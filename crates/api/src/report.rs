@@ -174,13 +174,7 @@ impl Report {
     pub fn first_blocked(&self) -> Option<(&Step, &Blocker)> {
         let steps = self.steps.iter();
         let blocked = steps.filter_map(|s| s.blocker.as_ref().map(|b| (s, b)));
-        blocked.min_by_key(|(_, blocker)| match blocker.reason {
-            reason if reason.page().stalls => 0,
-            Reason::Paused => 1,
-            Reason::BudgetUsed | Reason::Settling => 3,
-            Reason::ForeignBudget => 4,
-            _ => 2,
-        })
+        blocked.min_by_key(|(_, blocker)| blocker.reason.page().wait)
     }
 
     /// Cuts the report to what status may hold.

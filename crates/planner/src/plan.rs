@@ -101,24 +101,12 @@ pub fn plan(snap: &Snapshot) -> Plan {
 /// A blocker with what its reason's page says.
 pub(crate) fn blocker(snap: &Snapshot, reason: Reason, message: String) -> Blocker {
     let page = reason.page();
-    let next_command = match reason {
-        Reason::TemplateRefused
-        | Reason::ImageMissing
-        | Reason::ImagePullFailing
-        | Reason::CrashLooping
-        | Reason::ContainerFailing
-        | Reason::Stalled
-        | Reason::ResizeInfeasible
-        | Reason::Unschedulable => format!("ensemble undo {}", snap.name()),
-        Reason::Paused => format!("ensemble resume {}", snap.name()),
-        _ => String::new(),
-    };
     Blocker {
         reason,
         message,
         observed: String::new(),
         limit: String::new(),
         clears_when: page.clears_when.to_owned(),
-        next_command,
+        next_command: reason.next_command(snap.name()),
     }
 }

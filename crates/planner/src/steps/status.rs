@@ -19,6 +19,7 @@ use crate::steps::parameters::Configured;
 use crate::steps::upkeep::Marked;
 use crate::succession::Succession;
 use crate::write::Write;
+use ensemble_api::reason::Wait;
 use ensemble_api::report::{Action, STEPS_MAX, State};
 use ensemble_api::status::{
     EnsembleStatus, GroupStatus, Lead, LetGo, MEMBERS_MAX, MemberStatus, Summary, Switchover,
@@ -211,8 +212,8 @@ fn is_updated(snap: &Cast<'_>, revisions: &Revisions, who: MemberId) -> bool {
 
 /// Whether a step only tells of something that holds nobody up.
 fn is_advice(step: &Step) -> bool {
-    let reason = step.blocker.as_ref().map(|b| b.reason);
-    reason == Some(Reason::ForeignBudget)
+    let blocker = step.blocker.as_ref();
+    blocker.is_some_and(|b| b.reason.page().wait == Wait::Advice)
 }
 
 /// Whether the goal is new or a count differs from what was last written.
