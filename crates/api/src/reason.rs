@@ -336,7 +336,7 @@ reasons! {
         "`ensemble status NAME` shows roles and sync."
     }
     QuorumAtRisk {
-        stalls: false,
+        wait: Passes,
         "Too few voters would be left.",
         "The engine takes writes only while a majority of its voters is there. Without this member fewer would be left than it needs, so it is not touched.",
         "Another voter is back, and has what its leader has.",
