@@ -36,16 +36,17 @@ pub struct Ordinals(pub BTreeSet<u32>);
 impl Ordinals {
     /// Reads `0-2,5`; what cannot be read is left out and counted, never guessed.
     pub fn parse(text: &str) -> (Self, usize) {
-        let mut set = BTreeSet::new();
+        // Read all the time: a set is made of a list at once much faster than one by one.
+        let mut all: Vec<u32> = Vec::new();
         let mut unreadable = 0;
         for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
             let (from, to) = part.split_once('-').unwrap_or((part, part));
             match (from.parse::<u32>(), to.parse::<u32>()) {
-                (Ok(from), Ok(to)) if from <= to && to - from <= 100_000 => set.extend(from..=to),
+                (Ok(from), Ok(to)) if from <= to && to - from <= 100_000 => all.extend(from..=to),
                 _ => unreadable += 1,
             }
         }
-        (Self(set), unreadable)
+        (Self(all.into_iter().collect()), unreadable)
     }
 }
 

@@ -20,6 +20,7 @@ pub struct Cast<'s> {
     /// What members said before does not count.
     since: Time,
     roster: Roster,
+    stored: Ledgers,
     ledger: Ledgers,
     seats: BTreeMap<MemberId, Seat<'s>>,
     /// For those that are asked for, once somebody wants to know.
@@ -59,13 +60,14 @@ impl<'s> Cast<'s> {
         });
         let seats: BTreeMap<MemberId, Seat<'s>> = seats.collect();
         let ours = seats.iter().filter(|(_, s)| s.whose != Whose::Foreign);
-        let ledger = Ledgers::put_right(snap, &roster, ours.map(|(member, _)| *member));
+        let [stored, ledger] = Ledgers::read(snap, &roster, ours.map(|(member, _)| *member));
         let groups = roster.wanted().map(|m| (m, OnceCell::new()));
         let mut cast = Self {
             snap,
             since,
             groups: groups.collect(),
             roster,
+            stored,
             ledger,
             seats,
             engine: EngineView::default(),
@@ -175,6 +177,11 @@ impl<'s> Cast<'s> {
     /// Whether a member has been Ready for `minReadySeconds` and nothing of it is being changed.
     pub fn available(&self, member: MemberId) -> bool {
         self.ours(member).is_some_and(|s| s.available)
+    }
+
+    /// The ledger as stored.
+    pub fn stored(&self) -> &Ledgers {
+        &self.stored
     }
 
     /// The ledger as stored, put right by what exists.

@@ -9,6 +9,7 @@ use crate::snapshot::Snapshot;
 use ensemble_api::names::Ordinals;
 use ensemble_api::{labels, status};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// As many members as an Ensemble can ask for.
 const MOST_MEMBERS: u32 = 1000;
@@ -23,46 +24,53 @@ pub struct Ledgers {
     groups: Vec<Ledger>,
 }
 
-/// The ledger of one group.
+/// The ledger of one group. What grows with its members is shared between copies until it changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ledger {
     /// The first ordinal never used.
     next: Ordinal,
     /// Ordinals that were Ready once.
-    born: BTreeSet<Ordinal>,
+    born: Arc<BTreeSet<Ordinal>>,
     /// Which life an ordinal is in, where that is not the first.
     incarnations: BTreeMap<Ordinal, u32>,
     /// By ordinal, the marks of the claims that it was born on.
-    claims: BTreeMap<Ordinal, Marks>,
+    claims: Arc<BTreeMap<Ordinal, Marks>>,
 }
 
 impl Ledgers {
-    /// As stored in status; one that is lost is empty.
-    pub fn stored(snap: &Snapshot, roster: &Roster) -> Self {
-        let groups = roster.groups();
-        Self {
-            groups: groups
-                .map(|(_, group)| Ledger::stored(snap, &group.name).unwrap_or_default())
-                .collect(),
-        }
-    }
-
-    /// As stored, put right by what exists: what stands beyond a stored ledger, or without one, was
-    /// used before.
-    pub fn put_right(
+    /// As stored, where one that is lost is empty; and put right by what exists: what stands beyond a
+    /// stored ledger, or without one, was used before.
+    pub fn read(
         snap: &Snapshot,
         roster: &Roster,
         pods: impl Iterator<Item = MemberId>,
+    ) -> [Self; 2] {
+        let read: Vec<Option<Ledger>> = roster
+            .groups()
+            .map(|(_, group)| Ledger::stored(snap, &group.name))
+            .collect();
+        let stored = read.iter().map(|l| l.clone().unwrap_or_default());
+        let stored = Self {
+            groups: stored.collect(),
+        };
+        let right = Self::put_right(snap, roster, read, pods);
+        [stored, right]
+    }
+
+    fn put_right(
+        snap: &Snapshot,
+        roster: &Roster,
+        read: Vec<Option<Ledger>>,
+        pods: impl Iterator<Item = MemberId>,
     ) -> Self {
         let claims = snap.claims.values().filter_map(|c| roster.of_claim(c));
-        let found: BTreeSet<MemberId> = claims.chain(pods).collect();
+        let found: Vec<MemberId> = claims.chain(pods).collect();
         let remembered = snap.ensemble.meta.annotations.contains_key(labels::BORN);
         let lives = |used: &BTreeSet<Ordinal>| match used.is_empty() {
             true => BTreeMap::new(),
             false => newest_lives(snap, roster),
         };
-        let groups = roster.groups().map(|(ix, group)| {
-            let stored = Ledger::stored(snap, &group.name);
+        let groups = roster.groups().zip(read).map(|((ix, _), stored)| {
             let lost = stored.is_none();
             let mut ledger = stored.unwrap_or_default();
             let used = found.iter().filter(|m| m.group == ix).map(|m| m.ordinal);
@@ -76,7 +84,8 @@ impl Ledgers {
                 // Whoever is asked for may have been born, also if nothing of it is left.
                 let wanted = roster.wanted_in(ix);
                 ledger.cover(wanted.map(|m| m.ordinal));
-                ledger.born.extend(0..ledger.next.min(MOST_MEMBERS));
+                let used = 0..ledger.next.min(MOST_MEMBERS);
+                Arc::make_mut(&mut ledger.born).extend(used);
             }
             ledger
         });
@@ -113,7 +122,7 @@ impl Ledgers {
     /// A member is Ready for the first time in its life.
     pub fn bear(&mut self, member: MemberId) {
         if let Some(ledger) = self.of_mut(member) {
-            ledger.born.insert(member.ordinal);
+            Arc::make_mut(&mut ledger.born).insert(member.ordinal);
         }
     }
 
@@ -128,8 +137,8 @@ impl Ledgers {
     /// Starts a new life for a member: what it held is given up.
     pub fn renew(&mut self, member: MemberId) {
         if let Some(ledger) = self.of_mut(member) {
-            ledger.born.remove(&member.ordinal);
-            ledger.claims.remove(&member.ordinal);
+            Arc::make_mut(&mut ledger.born).remove(&member.ordinal);
+            Arc::make_mut(&mut ledger.claims).remove(&member.ordinal);
             *ledger.incarnations.entry(member.ordinal).or_insert(0) += 1;
         }
     }
@@ -156,7 +165,7 @@ impl Ledgers {
     /// Writes down which claims a member was born on.
     pub fn set_marks(&mut self, member: MemberId, marks: Marks) {
         if let Some(ledger) = self.of_mut(member) {
-            ledger.claims.insert(member.ordinal, marks);
+            Arc::make_mut(&mut ledger.claims).insert(member.ordinal, marks);
         }
     }
 
@@ -177,7 +186,7 @@ impl Ledger {
         // A ledger that cannot be read is no ledger.
         (unreadable == 0).then(|| Self {
             next: stored.next,
-            born: born.0,
+            born: born.0.into(),
             incarnations: stored
                 .incarnations
                 .iter()
@@ -187,7 +196,8 @@ impl Ledger {
                 .claims
                 .iter()
                 .filter_map(|(ordinal, marks)| Some((ordinal.parse().ok()?, marks.clone())))
-                .collect(),
+                .collect::<BTreeMap<Ordinal, Marks>>()
+                .into(),
         })
     }
 
@@ -199,7 +209,7 @@ impl Ledger {
 
     /// This ordinal was used before, in that life.
     fn remember(&mut self, ordinal: Ordinal, life: u32) {
-        self.born.insert(ordinal);
+        Arc::make_mut(&mut self.born).insert(ordinal);
         self.cover([ordinal]);
         if life > 0 {
             self.incarnations.insert(ordinal, life);
@@ -212,7 +222,7 @@ impl Ledger {
         let claims = self.claims.iter();
         status::Ledger {
             next: self.next,
-            born: Ordinals(self.born.clone()).to_string(),
+            born: Ordinals(BTreeSet::clone(&self.born)).to_string(),
             incarnations: lives.map(|(o, life)| (text(o), *life)).collect(),
             claims: claims.map(|(o, marks)| (text(o), marks.clone())).collect(),
         }

@@ -24,7 +24,7 @@ impl Lives {
     /// As they are, before anything is asked for.
     pub fn of(snap: &Cast<'_>) -> Self {
         Self {
-            stored: Ledgers::stored(snap, snap.roster()),
+            stored: snap.stored().clone(),
             ledgers: snap.ledger().clone(),
             let_go: snap.ensemble.status.let_go.clone(),
             rebuilding: BTreeSet::new(),
