@@ -41,7 +41,7 @@ MUTANTS := --features ensemble-planner/mutants,ensemble-rehearsal/mutants
 test: ## all tests that need Rust alone: no root, no cluster, no network
 	$(CARGO) test --workspace $(LOCKED) $(MUTANTS) --no-fail-fast $(SWEPT)
 
-# PART=3/8 plays the third of eight parts, with what `make test` has built. The better optimised build plays
+# PART=3/24 plays the third of 24 parts, with what `make test` has built. The better optimised build plays
 # twice as fast, but takes minutes to make, which pays for everything only.
 SWEEP_BUILD := $(if $(PART),--workspace $(MUTANTS),--profile sweep -p ensemble-rehearsal)
 

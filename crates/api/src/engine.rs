@@ -74,7 +74,8 @@ pub struct Patroni {
     #[schemars(length(min = 1, max = 253))]
     pub role_label: String,
 
-    /// That label's value on the primary: `primary` since Patroni 4.0, `master` before.
+    /// That label's value on the primary, if `kubernetes.leader_label_value` of Patroni's configuration
+    /// says another than Patroni's own: `primary` since 4.0 and `master` before are both understood.
     #[serde(default = "primary")]
     #[schemars(length(min = 1, max = 63))]
     pub primary_value: String,

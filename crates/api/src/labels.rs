@@ -27,6 +27,9 @@ pub const TOUCHED: &str = "ensemble.dev/touched-by-epoch";
 /// On a pod that was changed in place: the ids of the containers that the change replaces, as
 /// `name=id` with commas. Until all of them are gone, the change is not complete.
 pub const REPLACES: &str = "ensemble.dev/replaces";
+/// On a pod that was changed in place: by container that the change replaces, the image that it had
+/// before, as JSON. Whoever has it again was changed back by somebody else, and will not restart.
+pub const REPLACES_IMAGES: &str = "ensemble.dev/replaces-images";
 /// On a pod that is being resized: by container, the CPU and memory that it is to have, as JSON. It is
 /// taken away once the kubelet has given them.
 pub const RESIZES: &str = "ensemble.dev/resizes";

@@ -21,7 +21,7 @@ pub mod wrong;
 
 pub use engine::Engine;
 pub use reason::Reason;
-pub use report::{Blocker, Predicate, Report, State, Step, StepState};
+pub use report::{Blocker, Predicate, Report, State, Step, StepState, Waiver};
 pub use request::{EnsembleRequest, EnsembleRequestSpec, EnsembleRequestStatus, Outcome};
 pub use rule::Rule;
 pub use spec::{Ensemble, EnsembleSpec};

@@ -127,6 +127,34 @@ reasons! {
         "The image can be pulled, the template names another, or the change is undone.",
         "Correct the image in `spec.template`, push the image, or run `ensemble undo NAME`."
     }
+    PullRefused {
+        wait: Stalls,
+        "No helper pod finds room to pull a new image ahead.",
+        "Before the first member is touched, small pods that run nothing pull the new images on the nodes concerned. A quota, an admission rule or a full node refuses such a pod, and `rollout.prePull: Required` asks for it, so no member was touched.",
+        "There is room for one more pod, or `rollout.prePull` is IfPossible or Skip; it is retried every few minutes.",
+        "Make room for one more pod, or set `rollout.prePull: IfPossible`: then the image is pulled when the member restarts."
+    }
+    PulledLate {
+        wait: Advice,
+        "A new image is not pulled ahead on a node, because no helper pod finds room.",
+        "A quota, an admission rule or a full node refuses the helper pod. `rollout.prePull: IfPossible` allows to do without: the image is pulled when the member restarts, which then takes longer.",
+        "All members have the image.",
+        "Nothing, if a longer restart does no harm; else make room for one more pod."
+    }
+    Cloning {
+        wait: Follows,
+        "A new member waits until others have copied their data.",
+        "Every new member copies its data from the primary. At most two do so at a time, or `rollout.maxUnavailable` if that is more, so that the primary is not slowed down.",
+        "A new member that copies its data becomes Ready.",
+        "Nothing. A larger `rollout.maxUnavailable` lets more members start at a time."
+    }
+    ImagePutBack {
+        wait: Advice,
+        "An image that Ensemble wrote was changed back at admission.",
+        "Ensemble wrote a new image to a running pod. A mutating webhook or policy of the cluster put the old image back, so the container does not restart. The member is recreated instead: a new pod is admitted anew.",
+        "The member is recreated, or the rule lets the change of an image through.",
+        "`kubectl get mutatingwebhookconfigurations,mutatingadmissionpolicies` lists the rules; `rollout.method: Recreate` does not change pods in place."
+    }
     ImagePullFailing {
         wait: Stalls,
         next: "undo",
@@ -219,9 +247,9 @@ reasons! {
     NodeUnreachable {
         wait: Passes,
         "A member's node does not answer.",
-        "The node is not Ready. Whether the member still runs cannot be known from here, so it is neither replaced nor counted as down.",
+        "The node is not Ready, so its kubelet cannot say whether the member still runs, or whether a pod that was told to end has ended. The member is neither replaced nor counted as down.",
         "The node comes back, is deleted, or is tainted out-of-service.",
-        "`kubectl describe node NODE`. If it is off for good: `kubectl delete node NODE`."
+        "`kubectl describe node NODE`. Only if you know that it is powered off: `kubectl taint node NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`. If it never comes back: `kubectl delete node NODE`. Do not delete the pod with `--force`: it may still run and write to its volumes."
     }
     ClaimMissing {
         wait: Stalls,
@@ -300,6 +328,20 @@ reasons! {
         "The pod is touched, so that a late write fails, and the intent is cleared.",
         "Nothing."
     }
+    Overtaken {
+        wait: Passes,
+        "The status was written by a controller with a later leadership than this one.",
+        "Another controller looks after the same Ensemble, or the Lease was restored or edited so that its count of leaderships went back. This controller does nothing meanwhile.",
+        "Nobody else writes the status for a minute while this controller holds the Lease; then it takes over.",
+        "Check that one installation alone looks after the namespace: `kubectl get leases -A`, `kubectl get deployments -A -l app.kubernetes.io/name=ensemble`."
+    }
+    StatusPruned {
+        wait: Advice,
+        "The API server does not store all fields of the status.",
+        "The definition of the kind Ensemble in the cluster is older than this controller. What it does not know is dropped, and is not sent again before something else changes.",
+        "The definition in the cluster is that of this version.",
+        "`ensemble install` updates the definitions."
+    }
     RoleUnknown {
         wait: Passes,
         "The role of a running member is not known.",
@@ -321,6 +363,13 @@ reasons! {
         "A leader is seen, or nobody has led and nobody was Ready for `engine.recoverAfterSeconds`.",
         "`kubectl logs MEMBER`; `patronictl list`."
     }
+    EngineAtWork {
+        wait: Passes,
+        "A member's engine is at work on its data.",
+        "It answers that it is starting, stopping, rewinding, copying or replaying. What is cut short there may have to begin again, or leaves a member without usable data, so it is let finish however long it takes. `engine.recoverAfterSeconds` does not shorten it.",
+        "The engine has finished, or has failed and says so.",
+        "`kubectl logs MEMBER` shows how far it is. If it is stuck: `ensemble waive NAME engine-settled --member MEMBER --reason TEXT --for 10m`."
+    }
     NotInSync {
         wait: Passes,
         "A replica does not follow the primary closely enough.",
@@ -334,6 +383,27 @@ reasons! {
         "Before the primary is touched, a replica must be updated, in sync with it at its term, allowed to lead and, in synchronous mode, named as synchronous standby. None is.",
         "A replica fulfils all of that.",
         "`ensemble status NAME` shows roles and sync."
+    }
+    LastInSync {
+        wait: Passes,
+        "The member to remove is the last replica in sync.",
+        "Scaling in removes the highest ordinal first. That member is the only replica that has everything the primary has, or the synchronous standby that commits wait for, and no other replica could take its place. Without it the primary would have no successor and its data no second copy, so it stays.",
+        "Another replica is in sync with the primary.",
+        "The message says which other replica is out of sync and why: repair it first, see `kubectl logs MEMBER`. To take the risk: `ensemble waive NAME copies-left --member MEMBER --reason TEXT --for 10m`."
+    }
+    PrimaryFirst {
+        wait: Passes,
+        "The member that was primary last starts first.",
+        "No member runs. A replica that stopped before the last writes were made could become primary and discard them, so the member that was primary last starts first and the others wait until a primary is known.",
+        "A primary is known, or the first member has not come up within `engine.recoverAfterSeconds`.",
+        "Nothing, if the first member starts. `ensemble why NAME` says what it waits for."
+    }
+    PrimaryLeftOut {
+        wait: Stalls,
+        "The member that was primary last is not among the members asked for.",
+        "All members were stopped, and the one that was primary last has a higher ordinal than `replicas` includes. Its PersistentVolumeClaims hold the newest data, so no other member starts without it.",
+        "`replicas` includes that member, or its claims are deleted.",
+        "Scale out until that member is included: `kubectl scale ensemble NAME --replicas=N`. Once it is up, scale in again: Ensemble switches over first. To start without its data: `ensemble waive NAME last-primary-first --member MEMBER --reason TEXT --for 10m`."
     }
     QuorumAtRisk {
         wait: Passes,
@@ -358,8 +428,9 @@ reasons! {
     }
     AwaitingApproval {
         wait: Passes,
-        "The rollout waits for somebody's word before it touches the primary.",
-        "`rollout.primary` is Supervised: all replicas are updated, and the lead is handed over once somebody approves.",
+        next: "approve",
+        "The rollout waits for approval before it touches the primary.",
+        "`rollout.primary` is Supervised: all replicas are updated, and the switchover begins once somebody approves. The last member that is left waits as well if the engine has moved the lead by itself meanwhile, and also if its container crashes.",
         "A request approves this revision.",
         "`ensemble approve NAME`."
     }
@@ -369,6 +440,20 @@ reasons! {
         "The Secret that `engine` names is missing, may not be read, or holds credentials that the engine does not accept.",
         "The Secret holds what the engine accepts, and the controller may read it; it is read again for every try.",
         "Check the Secret's keys `username`, `password` and `ca.crt`, and grant the controller `get` on it."
+    }
+    EngineUnsupported {
+        wait: Stalls,
+        "The engine runs in a mode that Ensemble does not handle.",
+        "The message names the mode. In a standby cluster no switchover raises the timeline, so that its arrival cannot be verified. No running member is disrupted; new members are still created.",
+        "The engine runs in another mode.",
+        "`patronictl list` shows the mode. For a standby cluster: promote it by removing `standby_cluster` with `patronictl edit-config`, or update its pods yourself."
+    }
+    EngineCutOff {
+        wait: Passes,
+        "The engine cannot reach the store that says who leads.",
+        "Patroni's failsafe mode is active: the primary stays primary only while every other member answers it. To stop any member now would demote the primary, so no member is disrupted.",
+        "The members reach the API server again.",
+        "Check that the members' pods reach the API server; `kubectl logs MEMBER` names the error."
     }
     EnginePaused {
         wait: Stalls,
@@ -410,7 +495,7 @@ reasons! {
         "The primary does not carry the label by which the primary Service finds it.",
         "The engine says who leads, and that pod lacks the role label with the value for a primary: clients of the Service reach nobody.",
         "The label's key and value in `engine` are those that the engine sets.",
-        "Compare `kubectl get pods --show-labels` with `engine.patroni.roleLabel` and `primaryValue` (`master` before Patroni 4.0)."
+        "Compare `kubectl get pods --show-labels` with `engine.patroni.roleLabel` and `primaryValue`. `master` and `primary`, which Patroni writes by itself, are both understood. Patroni writes no label where Kubernetes is not its store."
     }
     GraceTooShort {
         wait: Stalls,
@@ -500,28 +585,6 @@ impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.as_str())
     }
-}
-
-/// The documentation page of all reasons, in Markdown.
-pub fn markdown() -> String {
-    let mut text = String::from(
-        "# Reasons\n\nWhy a step does not move. The same words stand in conditions, events, \
-         metrics and `ensemble why`.\n\n<!-- Generated by `make docs` from \
-         crates/api/src/reason.rs. -->\n",
-    );
-    for reason in Reason::ALL {
-        let page = reason.page();
-        let lasting = if page.stalls {
-            "until somebody acts"
-        } else {
-            "by itself"
-        };
-        text.push_str(&format!(
-            "\n## {reason}\n\n**{}** {}\n\n- Clears ({lasting}): {}\n- What to do: {}\n",
-            page.summary, page.meaning, page.clears_when, page.remedy
-        ));
-    }
-    text
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// At most this many steps are stored in status; the rest is counted.
 pub const STEPS_MAX: usize = 32;
 
+/// At most this many rules are listed; there are fewer that have a value of their own.
+pub const PREDICATES_MAX: usize = 64;
+
 /// One pass of the planner, explained: what is done, what is next, what waits and for what.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -28,8 +31,12 @@ pub struct Report {
     pub more_steps: u32,
     /// Every safety rule with what was observed, also when it holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16))]
+    #[schemars(length(max = 64))]
     pub predicates: Vec<Predicate>,
+    /// Safety rules that a person has suspended for a member and a while.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub waivers: Vec<Waiver>,
     /// How many more members may be lost now before fewer than `replicas - maxUnavailable` serve.
     #[serde(default)]
     pub tolerance: u32,
@@ -168,6 +175,26 @@ pub struct Predicate {
     pub limit: String,
 }
 
+/// A safety rule that a person has suspended for one member and a while.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Waiver {
+    /// The rule, by its name: `within-budget`.
+    pub rule: String,
+    /// The member for which it is suspended, by its pod's name.
+    pub member: String,
+    /// Until when.
+    pub until: Time,
+    /// The EnsembleRequest that asked for it.
+    pub request: String,
+    /// Why, in the asker's words; cut if long.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// At most this many waivers are in force at a time.
+pub const WAIVERS_MAX: usize = 16;
+
 impl Report {
     /// The step whose wait explains most: one that needs somebody to act before one that passes by
     /// itself, and a cause before what only follows from it.
@@ -181,7 +208,12 @@ impl Report {
     pub fn bound(mut self) -> Self {
         let excess = self.steps.len().saturating_sub(STEPS_MAX);
         self.steps.truncate(STEPS_MAX);
+        self.predicates.truncate(PREDICATES_MAX);
         self.more_steps = u32::try_from(excess).unwrap_or(u32::MAX);
+        self.waivers.truncate(WAIVERS_MAX);
+        for waiver in &mut self.waivers {
+            cut(&mut waiver.reason, 256);
+        }
         for step in &mut self.steps {
             if let Some(blocker) = &mut step.blocker {
                 cut(&mut blocker.message, 512);

@@ -34,8 +34,11 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("self == oldSelf").message(
         "spec: a request cannot be changed; delete it and create another"
     ),
-    validation = Rule::new("(has(self.rebuild) ? 1 : 0) + (has(self.switch) ? 1 : 0) + (has(self.approve) ? 1 : 0) == 1").message(
-        "spec: exactly one of rebuild, switch and approve must be set"
+    validation = Rule::new("(has(self.rebuild) ? 1 : 0) + (has(self.switch) ? 1 : 0) + (has(self.approve) ? 1 : 0) + (has(self.waive) ? 1 : 0) == 1").message(
+        "spec: exactly one of rebuild, switch, approve and waive must be set"
+    ),
+    validation = Rule::new("!has(self.waive) || (has(self.reason) && self.reason.trim() != '')").message(
+        "spec.reason: required with waive; say why the risk is taken, for those who read it later"
     )
 )]
 pub struct EnsembleRequestSpec {
@@ -51,6 +54,9 @@ pub struct EnsembleRequestSpec {
     /// Let the rollout hand the lead over, where `rollout.primary` is Supervised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approve: Option<Approve>,
+    /// Suspend one safety rule for one member and a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waive: Option<Waive>,
     /// Why, in the asker's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
@@ -93,6 +99,35 @@ pub struct Approve {
     pub revision: String,
 }
 
+/// Suspend one safety rule for one member and a while. Rules about identity, ownership, claims and data
+/// cannot be waived.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Waive {
+    /// The rule, by its name in reports: `within-budget`.
+    #[schemars(schema_with = "waivable")]
+    pub rule: String,
+    /// The member, by name: `orders-1`. The rule holds for every other.
+    #[schemars(length(min = 1, max = 63))]
+    pub member: String,
+    /// For how long, from when the request is created.
+    #[schemars(range(min = 60, max = 86400))]
+    pub for_seconds: u32,
+}
+
+impl Waive {
+    /// The shortest that can be asked for.
+    pub const SHORTEST_SECONDS: u32 = 60;
+    /// The longest that can be asked for.
+    pub const LONGEST_SECONDS: u32 = 86_400;
+}
+
+/// The rules that can be waived, and no other.
+fn waivable(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let names: Vec<&str> = crate::Rule::waivable().map(crate::Rule::as_str).collect();
+    schemars::json_schema!({"type": "string", "enum": names})
+}
+
 /// What became of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -106,6 +141,23 @@ pub struct EnsembleRequestStatus {
     /// When the outcome was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// Of a waiver: since it was accepted, and until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiver: Option<AcceptedWaiver>,
+}
+
+/// A waiver that was accepted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AcceptedWaiver {
+    /// Until when the rule is suspended.
+    pub until: Time,
+    /// The epoch of the controller that accepted it; it ends with that controller.
+    pub epoch: i64,
+    /// What was done that the rule would have refused: `Recreate`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    pub used_for: Vec<String>,
 }
 
 /// The outcome of a request.

@@ -1,6 +1,7 @@
 //! The safety rules: one closed list for reports, refusals, mutants and the page of guarantees.
 //!
-//! A rule is a promise, or it guards one: without the guard the promise would not hold. Each is known
+//! A rule is a promise, or it guards one: without the guard the promise would not hold. Or it is an
+//! exception from one, and stands after a semicolon: without it the promise would hold for ever. Each is known
 //! by one name in kebab case, in reports and in test builds that switch it off. Names are for ever.
 
 /// What is said of a rule.
@@ -10,8 +11,11 @@ pub struct Page {
     pub name: &'static str,
     /// What it demands, in one sentence.
     pub demands: &'static str,
-    /// The promise that it guards; none if it is one itself.
+    /// The promise that it guards, or makes an exception from; none if it is a promise itself.
     pub guards: Option<Rule>,
+    /// Whether it is an exception: it lets happen what its promise alone would not, is asked after it
+    /// and never instead of it.
+    pub exempts: bool,
     /// Whether a person may take the risk and do without it for a while. A guard goes with its
     /// promise and is never waived by itself.
     pub waivable: bool,
@@ -21,27 +25,37 @@ macro_rules! rules {
     ($($promise:ident $name:literal {
         waivable: $waivable:literal, $demands:literal
         $(, $guard:ident $guard_name:literal $guard_demands:literal)*
+        $(; $exempt:ident $exempt_name:literal $exempt_demands:literal)*
     })*) => {
         /// A safety rule.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Rule {
-            $(#[doc = $demands] $promise, $(#[doc = $guard_demands] $guard,)*)*
+            $(
+                #[doc = $demands] $promise,
+                $(#[doc = $guard_demands] $guard,)*
+                $(#[doc = $exempt_demands] $exempt,)*
+            )*
         }
 
         impl Rule {
-            /// All of them, each promise followed by its guards.
-            pub const ALL: &[Rule] = &[$(Rule::$promise, $(Rule::$guard,)*)*];
+            /// All of them, each promise followed by its guards and then by its exceptions.
+            pub const ALL: &[Rule] = &[$(Rule::$promise, $(Rule::$guard,)* $(Rule::$exempt,)*)*];
 
             /// What is said of it.
             pub const fn page(self) -> Page {
                 match self {
                     $(
                         Rule::$promise => Page {
-                            name: $name, demands: $demands, guards: None, waivable: $waivable,
+                            name: $name, demands: $demands, guards: None, exempts: false,
+                            waivable: $waivable,
                         },
                         $(Rule::$guard => Page {
                             name: $guard_name, demands: $guard_demands,
-                            guards: Some(Rule::$promise), waivable: false,
+                            guards: Some(Rule::$promise), exempts: false, waivable: false,
+                        },)*
+                        $(Rule::$exempt => Page {
+                            name: $exempt_name, demands: $exempt_demands,
+                            guards: Some(Rule::$promise), exempts: true, waivable: false,
                         },)*
                     )*
                 }
@@ -101,7 +115,11 @@ rules! {
         SwitchStoredFirst "switch-stored-first"
             "A switchover is recorded before the engine is asked for it.",
         SupersededStandsDown "superseded-stands-down"
-            "A controller stops once a controller that leads later has written the status."
+            "A controller stops once a controller that leads later has written the status.",
+        UnreadyByVersion "unready-by-version"
+            "A pod that is not Ready is deleted at the resourceVersion just read: API servers may evict it at any.",
+        TakeOverAfterSilence "take-over-after-silence"
+            "A controller that was overtaken takes over only after it held the Lease for a minute in which nobody else wrote the status."
     }
     WithinBudget "within-budget" {
         waivable: true,
@@ -113,11 +131,33 @@ rules! {
         SwitchWithinBudget "switch-within-budget"
             "No switchover starts while other members recover and the budget leaves no room for one more.",
         ReadyIsNotInSync "ready-is-not-in-sync"
-            "A replica that is Ready and not in sync counts as unavailable."
+            "A replica that is Ready and not in sync counts as unavailable.",
+        RecoveryOneAtATime "recovery-one-at-a-time"
+            "Members that were unready for long are recreated one at a time: the next waits until the last one is Ready, or had its time.",
+        RecoveryLetsSettle "recovery-lets-settle"
+            "A member whose engine has just come up gets recoverAfterSeconds to become Ready, however long it was away before.",
+        RecoverySparesOnceReady "recovery-spares-once-ready"
+            "Without the right to read nodes, a pod that may have been Ready is not recreated for being unready for long.";
+        DownCostsNoBudget "down-costs-no-budget"
+            "A member that is proven down is replaced whatever the budget says: it is unavailable already.";
+        RecoveryExceedsBudget "recovery-exceeds-budget"
+            "A member that was unready for recoverAfterSeconds is replaced by a newer template although the budget is used up.";
+        SwitchWaitIsBounded "switch-wait-is-bounded"
+            "A switchover does not wait for a member that does not come back within a minute.";
+        ApartCostsNoBudget "apart-costs-no-budget"
+            "A replica that is Ready and kept from streaming by its own configuration does not count as unavailable."
     }
     EvictionLetFinish "eviction-let-finish" {
         waivable: false,
         "An eviction that came to nothing is taken out of our own budget, and never one that is under way."
+    }
+    WaivedForOneMember "waived-for-one-member" {
+        waivable: false,
+        "A rule that you waive is suspended for the one member that the request names, and holds for every other.",
+        WaiverExpires "waiver-expires"
+            "A waiver ends when its time is up, and with the controller that accepted it.",
+        SomeRulesStand "some-rules-stand"
+            "Rules about identity, ownership, claims and data are not waived."
     }
     ProvenDown "proven-down" {
         waivable: false,
@@ -129,7 +169,9 @@ rules! {
         NodeGoneAfterAWhile "node-gone-after-a-while"
             "A node missing from the watch cache counts as deleted only after a while.",
         WaitForTerminating "wait-for-terminating"
-            "A terminating pod counts as running until it is gone."
+            "A terminating pod counts as running until it is gone.",
+        EndedOnceIsNotDown "ended-once-is-not-down"
+            "A container that ended once is restarted at once: a member is down only when its kubelet backs off."
     }
     StillWanted "still-wanted" {
         waivable: false,
@@ -151,7 +193,11 @@ rules! {
         SightingFresh "sighting-fresh"
             "Old answers of a member do not count.",
         SightingOfThisRun "sighting-of-this-run"
-            "Answers from before the container restarted do not count."
+            "Answers from before the container restarted do not count.";
+        DownHasNoRole "down-has-no-role"
+            "A member that is proven down is replaced while no leader is known: it leads nobody.";
+        RecoveryNeedsNoLeader "recovery-needs-no-leader"
+            "When nobody led and nobody was Ready for recoverAfterSeconds, members are recreated without a leader."
     }
     PrimaryHandedOver "primary-handed-over" {
         waivable: true,
@@ -159,11 +205,47 @@ rules! {
         ArrivedAtAHigherTerm "arrived-at-a-higher-term"
             "A switchover is complete only when the new primary leads at a higher term.",
         SwitchHasADeadline "switch-has-a-deadline"
-            "A switchover that does not complete in time is abandoned."
+            "A switchover that does not complete in time is abandoned.",
+        SingleRunsAlone "single-runs-alone"
+            "Where nobody is to take over, the primary is disrupted only once no other member runs.",
+        LockHolderKept "lock-holder-kept"
+            "A member that others name as the holder of the leader lock, or that led last and has just stopped, is protected until the lock moves or expires, even if nothing of it runs.";
+        OnlyMemberRestarts "only-member-restarts"
+            "Where no other member is asked for, there is no replica to hand over to: the primary is disrupted with downtime."
+    }
+    CopiesLeft "copies-left" {
+        waivable: true,
+        "Scaling in never removes the last replica in sync, nor the synchronous standby while no other replica can replace it."
+    }
+    LastPrimaryFirst "last-primary-first" {
+        waivable: true,
+        "If no member runs, the one that was primary last starts first, and the others wait until a primary is known."
+    }
+    PrimaryRouted "primary-routed" {
+        waivable: false,
+        "The primary Service selects the value of the role label that the primary's own pod carries, also while members with agents of two versions are there."
     }
     ResizeSeenDone "resize-seen-done" {
         waivable: false,
         "New CPU and memory have arrived when the kubelet has given them to the container; the next member waits for that."
+    }
+    OnlyWhatChanged "only-what-changed" {
+        waivable: false,
+        "A change in place writes only the fields that it changes: what admission made of the rest stays, and nothing else restarts.",
+        PutBackNoticed "put-back-noticed"
+            "A container whose image an admission rule changed back is not waited for: it will not restart.",
+        GenerationsTold "generations-told"
+            "Containers are restarted in place only where the kubelet reports the generation it has seen."
+    }
+    TemplateTried "template-tried" {
+        waivable: false,
+        "No member is disrupted until the API server accepts the new template and its images are pulled.",
+        NoMoreThanBefore "no-more-than-before"
+            "A dry run that only a quota refuses counts as accepted only if a new pod asks for no more than the one it replaces."
+    }
+    GrowthPaced "growth-paced" {
+        waivable: false,
+        "At most two new members, or maxUnavailable if that is more, copy their data from the primary at a time."
     }
     SuccessorSynced "successor-synced" {
         waivable: true,
@@ -172,6 +254,12 @@ rules! {
             "A replica at a different term than the primary is not in sync.",
         SyncStandbyNamed "sync-standby-named"
             "In synchronous mode only the named standby can become primary.",
+        ApartIsNoCopy "apart-is-no-copy"
+            "A replica that is kept from streaming by its own configuration is never in sync and never becomes primary.",
+        SuccessorFollowsTheLeader "successor-follows-the-leader"
+            "A replica that streams from another replica does not become primary.",
+        SuccessorApplied "successor-applied"
+            "A replica that has more left to replay than `engine.maxLag` does not become primary.",
         SwitchAtTheSameTerm "switch-at-the-same-term"
             "A switchover is sent only if both pods and the term are still those recorded."
     }
@@ -181,13 +269,19 @@ rules! {
     }
     QuorumHolds "quorum-holds" {
         waivable: true,
-        "Where members vote, as many voters are left as the engine needs when one is disrupted.",
+        "Where members vote, as many voters are left as the engine needs when one is disrupted.";
         FewVotersGiveWay "few-voters-give-way"
-            "With one or two voters no change would ever keep the quorum: all others must be there instead."
+            "With one or two voters no change would ever keep the quorum: all others must be there instead.";
+        VoterMissedAlready "voter-missed-already"
+            "A voter that is proven down, or was unready for recoverAfterSeconds, is missed already."
     }
     ParametersInOrder "parameters-in-order" {
         waivable: false,
         "Engines restart in the order that a changed parameter demands: a replica never has less than its primary."
+    }
+    FailureOfThisChange "failure-of-this-change" {
+        waivable: false,
+        "A value is put back only if a member did not come up with that very change: a failure of an earlier one condemns no later one."
     }
     ParametersNoticed "parameters-noticed" {
         waivable: true,
@@ -195,11 +289,23 @@ rules! {
     }
     EngineSettled "engine-settled" {
         waivable: true,
-        "An engine that is starting or stopping is let finish."
+        "An engine that is starting, stopping, rewinding or copying its data is let finish, however long it takes."
     }
     EngineNotPaused "engine-not-paused" {
         waivable: true,
-        "While high availability is paused, nobody is touched."
+        "While high availability is paused, no member is disrupted, whatever state its pod is in.",
+        PauseRemembered "pause-remembered"
+            "A pause that was seen holds until a member answers that it is over.";
+        EndedMakesWay "ended-makes-way"
+            "A pod that has ended for good is cleared away also during a pause: nothing of it runs or ever will."
+    }
+    RolloutNotPaused "rollout-not-paused" {
+        waivable: false,
+        "While the rollout is paused or the Ensemble is suspended, no member is changed for it."
+    }
+    Approved "approved" {
+        waivable: false,
+        "A supervised rollout does not touch the primary, nor the last member that is left, before this revision is approved."
     }
 }
 
@@ -207,6 +313,16 @@ impl Rule {
     /// Its name, as reports have it.
     pub const fn as_str(self) -> &'static str {
         self.page().name
+    }
+
+    /// The rule of that name.
+    pub fn named(name: &str) -> Option<Rule> {
+        Rule::ALL.iter().copied().find(|rule| rule.as_str() == name)
+    }
+
+    /// Those that a person may do without for a while.
+    pub fn waivable() -> impl Iterator<Item = Rule> {
+        Rule::ALL.iter().copied().filter(|r| r.page().waivable)
     }
 
     /// The rules without which this promise would not hold.

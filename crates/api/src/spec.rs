@@ -4,6 +4,7 @@ use crate::engine::{Engine, Services};
 use crate::names;
 use crate::status::EnsembleStatus;
 use crate::template::{ClaimSpec, Template};
+use kube::core::Rule;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,18 @@ use serde::{Deserialize, Serialize};
     ),
     validation = Rule::new("!has(self.claims) || !has(oldSelf.claims) || self.claims.all(c, oldSelf.claims.exists(o, o.name == c.name && o.spec == c.spec))").message(
         "spec.claims: a claim's spec cannot be changed yet; put back the old one"
+    ),
+    validation = Rule::new("!has(self.scaling) || !has(self.scaling.min) || !has(self.scaling.max) || self.scaling.min <= self.scaling.max").message(
+        "spec.scaling: min is above max; lower min or raise max"
+    ),
+    validation = limit("!has(self.scaling.min) || self.replicas >= self.scaling.min").message(
+        "below spec.scaling.min; ask for at least that many members, or lower the limit"
+    ),
+    validation = limit("!has(self.scaling.max) || self.replicas <= self.scaling.max").message(
+        "above spec.scaling.max; ask for at most that many members, or raise the limit"
+    ),
+    validation = limit("!has(self.scaling.oddOnly) || !self.scaling.oddOnly || self.replicas % 2 == 1").message(
+        "even, and spec.scaling.oddOnly is true; ask for an odd number of members"
     )
 )]
 pub struct EnsembleSpec {
@@ -90,6 +103,11 @@ pub struct EnsembleSpec {
     #[schemars(range(min = 0, max = 1000))]
     #[serde(default = "one")]
     pub replicas: u32,
+
+    /// Limits on `replicas`. The API server itself refuses a number outside of them, whoever asks:
+    /// `kubectl scale`, an autoscaler, or an edit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling: Option<Scaling>,
 
     /// The headless Service that gives each member its name in DNS. Default: NAME-members. It is
     /// created unless it exists.
@@ -140,6 +158,38 @@ pub struct EnsembleSpec {
     /// Stop all work on this Ensemble: while true nothing is written but its own condition.
     #[serde(default)]
     pub suspend: bool,
+}
+
+/// Limits on the number of members.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Scaling {
+    /// The fewest members that may be asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub min: Option<u32>,
+    /// The most members that may be asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub max: Option<u32>,
+    /// Whether only odd numbers may be asked for, as members that vote need: an even number costs one
+    /// more and survives no more losses.
+    #[serde(default)]
+    pub odd_only: bool,
+}
+
+/// A limit on `replicas`. It must stand on `spec`, where both are seen. There the API server asks every
+/// rule again at every change of the spec, so a number that was accepted before its limit existed would
+/// block all other edits: who changes neither is let pass.
+fn limit(holds: &str) -> Rule {
+    let unchanged = "oldSelf.hasValue() && has(oldSelf.value().scaling) \
+                     && oldSelf.value().scaling == self.scaling \
+                     && oldSelf.value().replicas == self.replicas";
+    Rule {
+        optional_old_self: Some(true),
+        field_path: Some(".replicas".into()),
+        ..Rule::new(format!("!has(self.scaling) || {holds} || {unchanged}"))
+    }
 }
 
 /// One volume of each member.
@@ -244,6 +294,9 @@ pub enum PrePull {
     /// No member is touched before its node has the new images.
     #[default]
     Required,
+    /// Images are pulled ahead where a helper pod finds room: where a quota, an admission rule or a full
+    /// node refuses it, they are pulled when the member restarts.
+    IfPossible,
     /// Images are pulled when a member restarts.
     Skip,
 }

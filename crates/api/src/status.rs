@@ -9,6 +9,14 @@ use std::collections::BTreeMap;
 /// At most this many members are listed in status, those that need attention first.
 pub const MEMBERS_MAX: usize = 64;
 
+/// At most this many disruptions are written down at a time; whatever `maxUnavailable` allows beyond
+/// that takes its turn.
+pub const IN_FLIGHT_MAX: usize = 256;
+
+/// At most this many claims are written down as let go at a time. The largest ensemble has more, and
+/// the others follow as those go.
+pub const LET_GO_MAX: usize = 1024;
+
 /// What Ensemble knows and does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -158,6 +166,10 @@ pub struct Intent {
     /// The revision that it brings, for what happens in the same pod.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub target: String,
+    /// The rules that would refuse it and that a person has waived for this member.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub waived: Vec<String>,
 }
 
 /// Who leads.
@@ -248,6 +260,26 @@ pub struct ParameterChange {
     /// Why it was refused.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+impl ParameterChange {
+    /// In words: what becomes what.
+    pub fn words(&self) -> String {
+        let one = |(name, value): (&String, &String)| match self.from.get(name) {
+            Some(old) => format!("{name} {old} -> {value}"),
+            None => format!("{name} -> {value}"),
+        };
+        let all: Vec<String> = self.to.iter().map(one).collect();
+        all.join(", ")
+    }
+
+    /// Whether the engine is being told of it, or of the old values.
+    pub fn is_under_way(&self) -> bool {
+        matches!(
+            self.state,
+            ParameterState::Applying | ParameterState::RollingBack
+        )
+    }
 }
 
 /// How far a change of parameters is.

@@ -165,6 +165,13 @@ impl Stage {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// The administrator's client, which acts as that user.
+    pub fn acting_as(&self, user: &str) -> Result<Client> {
+        let mut config = self.config.clone();
+        config.auth_info.impersonate = Some(user.to_owned());
+        Ok(Client::try_from(config)?)
+    }
+
     /// Starts a controller for this namespace, with nodes in view.
     pub async fn controller(&self, identity: &str) -> Result<Controller> {
         let options = options(&self.namespace, identity);

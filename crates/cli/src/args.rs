@@ -102,6 +102,11 @@ pub enum Command {
     /// against the rules. Exits with 0 if all ends well, 3 if it would wait for something, 4 if it
     /// would be stuck or a rule was broken.
     Simulate(Simulate),
+    /// Explain a reason or a safety rule that `why` names; needs no cluster
+    ///
+    /// Prints what the reason means, what clears it and what you can do, or what the rule demands. The
+    /// pages are part of this binary. Without a word it lists all of them.
+    Explain(Explain),
     /// List the revisions of an ensemble's template
     History(Named),
     /// Hold the rollout where it is; members that fail are still repaired
@@ -121,6 +126,17 @@ pub enum Command {
     /// Needed where spec.rollout.primary is Supervised. Approves one revision: the one that is being
     /// rolled out, unless --revision names another.
     Approve(Approve),
+    /// Suspend one safety rule for one member and a while
+    ///
+    /// Creates an EnsembleRequest as you and waits until the controller has accepted it. You take the
+    /// risk that the rule guards against: only for this member, only until the time is up, and only
+    /// while the same controller runs. Every other rule holds. It needs the verb `waive` on the
+    /// Ensemble, which the ClusterRole `ensemble-waiver` grants. Rules about identity, ownership, claims
+    /// and data cannot be waived. To end a waiver early, delete its EnsembleRequest.
+    ///
+    /// Example: ensemble waive orders within-budget --member orders-2 --reason "orders-1 is beyond
+    /// repair" --for 10m
+    Waive(Waive),
     /// Go back to an earlier template
     ///
     /// Without --to: to the revision that last reached all members, or, if that is the one asked for
@@ -230,6 +246,32 @@ pub struct Approve {
     /// Why, for those who read the request later
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
+}
+
+/// `waive`.
+#[derive(Args, Debug)]
+pub struct Waive {
+    /// The ensemble
+    #[arg(value_parser = ensemble_name)]
+    pub name: String,
+    /// The rule, as `ensemble why NAME` names it
+    #[arg(value_name = "RULE", value_parser = crate::commands::waive::WaivableRule)]
+    pub rule: ensemble_api::Rule,
+    /// The member for which the rule is suspended, such as orders-1
+    #[arg(long, value_name = "MEMBER")]
+    pub member: String,
+    /// Why you take the risk, for those who read it later
+    #[arg(long, value_name = "TEXT", value_parser = crate::commands::waive::reason)]
+    pub reason: String,
+    /// For how long: 10m, 1h; at least 1m, at most 24h
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::commands::waive::length)]
+    pub length: Duration,
+    /// How long to wait until the controller has accepted it: 90s, 10m
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30s")]
+    pub timeout: Duration,
+    /// Create the request and do not wait
+    #[arg(long, conflicts_with = "timeout")]
+    pub no_wait: bool,
 }
 
 /// One ensemble.
@@ -383,6 +425,14 @@ pub struct Demo {
     pub speed: u32,
 }
 
+/// `explain`.
+#[derive(Args, Clone, Debug)]
+pub struct Explain {
+    /// A reason such as ImageMissing, or a rule such as within-budget; all of them if absent
+    #[arg(value_name = "WORD")]
+    pub word: Option<String>,
+}
+
 /// `explore`.
 #[derive(Args, Clone)]
 pub struct Explore {
@@ -460,7 +510,7 @@ fn ensemble_name(text: &str) -> Result<String, String> {
 }
 
 /// `90s`, `10m`, `1h30m`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "write a time with its unit: 90s, 10m, 1h30m".to_owned();
     let mut total = 0_u64;
     let mut digits = String::new();

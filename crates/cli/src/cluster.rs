@@ -35,6 +35,11 @@ impl Cluster {
         Ok(Self { client, namespace })
     }
 
+    /// A command that can be pasted as it is, wherever the current context points.
+    pub fn pasted(&self, command: &str) -> String {
+        format!("{command} -n {}", self.namespace)
+    }
+
     /// Ensembles as they came: fields that this version does not know are kept, and one that cannot
     /// be read does not hide the others.
     pub fn ensembles(&self) -> Api<DynamicObject> {

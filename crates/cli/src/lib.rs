@@ -50,6 +50,9 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Approve(args) => {
             commands::ask::approve(&Cluster::connect(&global).await?, &global, &args).await
         }
+        Command::Waive(args) => {
+            commands::waive::run(&Cluster::connect(&global).await?, &global, &args).await
+        }
         Command::Undo(args) => {
             commands::undo::run(&Cluster::connect(&global).await?, &global, &args).await
         }
@@ -60,6 +63,7 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Controller(args) => commands::controller::run(&global, args).await,
         Command::Demo(args) => commands::demo::run(&global, &args),
         Command::Explore(args) => commands::explore::run(&global, &args),
+        Command::Explain(args) => commands::explain::run(&global, &args),
         Command::Crd => commands::crd(global.output),
         Command::Version => commands::version(global.output),
         Command::Completion { shell } => {

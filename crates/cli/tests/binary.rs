@@ -221,3 +221,31 @@ fn generated_pages_of_the_documentation_are_up_to_date() {
         );
     }
 }
+
+#[test]
+fn every_reason_and_every_rule_is_explained_without_a_cluster() {
+    for reason in ensemble_api::Reason::ALL {
+        let output = ensemble(&format!("explain {reason}"));
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{reason}");
+        assert!(text.starts_with(&format!("{reason}: ")), "{text}");
+        assert!(
+            text.contains("you may") && text.contains("clears"),
+            "{text}"
+        );
+    }
+    let listed = stdout(&ensemble("explain"));
+    for rule in ensemble_api::Rule::ALL {
+        assert!(listed.contains(rule.as_str()), "{rule}");
+    }
+    assert!(stdout(&ensemble("explain within-budget")).contains("demands"));
+    assert!(stdout(&ensemble("explain -o json imagemissing")).contains("\"ImageMissing\""));
+}
+
+#[test]
+fn a_misspelt_word_is_answered_with_the_one_that_was_meant() {
+    let output = ensemble("explain ImageMising");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("ensemble explain ImageMissing"), "{text}");
+}

@@ -22,6 +22,7 @@ async fn run(fake: &Fake, line: &str) -> Result<Exit, Failure> {
         Command::History(args) => commands::history::run(&cluster, &global, &args.name).await,
         Command::Pause(args) => commands::pause::run(&cluster, &global, &args, true).await,
         Command::Resume(args) => commands::pause::run(&cluster, &global, &args, false).await,
+        Command::Waive(args) => commands::waive::run(&cluster, &global, &args).await,
         Command::Undo(args) => commands::undo::run(&cluster, &global, &args).await,
         Command::Uninstall(args) => commands::uninstall::run(&cluster, &global, &args).await,
         Command::Install(args) => {
@@ -63,6 +64,67 @@ async fn status_and_why_exit_with_how_the_ensemble_stands() {
             "a list that can be read"
         );
         assert!(fake.writes().is_empty(), "reading writes nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_waiver_is_one_request_that_names_rule_member_time_and_reason() {
+    let fake = Fake::new();
+    let mut orders = ensemble("orders", "Waiting");
+    orders["status"]["members"] = json!([
+        {"name": "orders-0", "presence": "Serving"}, {"name": "orders-1", "presence": "Unhealthy"}]);
+    fake.put(&path_of("orders"), orders);
+    let line =
+        "waive orders within-budget --member MEMBER --reason broken --for 10m --no-wait -o json";
+    let near = run(&fake, &line.replace("MEMBER", "orders-2"))
+        .await
+        .unwrap_err();
+    assert!(
+        near.message
+            .contains("--member: 'orders-2' is not a member of orders"),
+        "{near}"
+    );
+    assert!(fake.writes().is_empty());
+    let exit = run(&fake, &line.replace("MEMBER", "orders-1"))
+        .await
+        .unwrap();
+    assert_eq!(exit, Exit::Converged);
+    let writes = fake.writes();
+    assert_eq!(writes.len(), 1);
+    let (to, body) = writes[0].split_once(" {").unwrap();
+    assert_eq!(
+        to,
+        "POST /apis/ensemble.dev/v1alpha1/namespaces/default/ensemblerequests"
+    );
+    let body: serde_json::Value = serde_json::from_str(&format!("{{{body}")).unwrap();
+    let waive = json!({"rule": "within-budget", "member": "orders-1", "forSeconds": 600});
+    assert_eq!(body["spec"]["waive"], waive);
+    assert_eq!(body["spec"]["reason"], "broken");
+    assert_eq!(body["metadata"]["generateName"], "orders-waive-");
+}
+
+#[test]
+fn a_waiver_that_says_too_little_is_refused_before_anything_is_asked() {
+    let whole = "ensemble waive orders within-budget --member orders-1 --reason broken --for 10m";
+    let parse = |line: &str| Cli::try_parse_from(line.split_whitespace());
+    assert!(parse(whole).is_ok());
+    let cases = [
+        (
+            "within-budget",
+            "within-budgte",
+            "did you mean 'within-budget'?",
+        ),
+        ("within-budget", "data-present", "cannot be waived"),
+        ("--for 10m", "--for 10", "write a time with its unit"),
+        ("--for 10m", "--for 2d", "write a time with its unit"),
+        ("--for 10m", "--for 25h", "at most 24h"),
+        ("--for 10m", "", "--for <TIME>"),
+        ("--member orders-1", "", "--member <MEMBER>"),
+        ("--reason broken", "", "--reason <TEXT>"),
+    ];
+    for (part, bad, words) in cases {
+        let error = parse(&whole.replace(part, bad)).unwrap_err().to_string();
+        assert!(error.contains(words), "{bad}: {error}");
     }
 }
 

@@ -73,10 +73,14 @@ fn all_that_a_promise_names_exists() {
 #[test]
 fn every_rule_can_be_switched_off() {
     let all = sources_with_rules();
-    for rule in Rule::ALL {
+    // Asked as what was refused: `on(no.predicate, who)`.
+    let by_refusal = |rule: &&Rule| **rule != Rule::RoleKnown;
+    for rule in Rule::ALL.iter().filter(by_refusal) {
         let written = [
             format!("off(Rule::{rule:?})"),
             format!("on(Rule::{rule:?})"),
+            // For one member, which may have it waived.
+            format!("on(Rule::{rule:?}, "),
         ];
         let asked = |s: &Source| written.iter().any(|w| s.text.contains(w));
         assert!(all.iter().any(asked), "nobody asks whether {rule} is off");

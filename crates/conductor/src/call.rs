@@ -5,7 +5,7 @@
 
 use ensemble_api::Rule;
 use ensemble_api::labels;
-use ensemble_planner::memory::Kind;
+use ensemble_planner::memory::{Images, Kind};
 use ensemble_planner::method::{self, InPlace};
 use ensemble_planner::safety::How;
 use ensemble_planner::view::{Pinned, RevisionView};
@@ -120,12 +120,13 @@ impl ApiCall {
     }
 
     /// Disrupts a member, by warrant. What happens in the same pod needs the pod as it was just read
-    /// and the revisions that it has and is to get.
+    /// and the revisions that it has and is to get, with the images that the API server makes of it.
     pub(crate) fn disrupt(
         namespace: &str,
         warrant: Warrant,
         read: Option<&Value>,
         revisions: [Option<&RevisionView>; 2],
+        admitted: &Images,
     ) -> Option<Self> {
         let pod = warrant.pod();
         let options = delete_options(pod);
@@ -136,8 +137,8 @@ impl ApiCall {
                     return None;
                 };
                 let name = &new.meta.pin.name;
-                let write =
-                    method::in_place(read?, name, new.number, &old.template, &new.template)?;
+                let (from, to) = (&old.template, &new.template);
+                let write = method::in_place(read?, name, new.number, from, to, admitted)?;
                 let (verb, body) = match write {
                     InPlace::Pod(body) => (Verb::Replace, body),
                     InPlace::Resize(body) => (Verb::ReplaceResize, body),

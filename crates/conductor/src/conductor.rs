@@ -1,21 +1,23 @@
 //! The conductor: told what happens, it says what to do.
 
-use crate::call::{ApiCall, ApiError, CallId, Outcome, Verb};
+use crate::call::{ApiCall, ApiError, CallId, Outcome};
 use crate::confirm::Look;
 use crate::engine::Engines;
 use crate::events::{self, Happening};
 use crate::fold::{Knows, World};
 use crate::gate::Gate;
 use crate::outcome;
+use crate::overtaken::Overtaken;
+use crate::pruned::Pruned;
 use crate::{Input, Kind, Output, Time, WATCHED};
 use ensemble_api::status::{EnsembleStatus, SwitchPhase};
-use ensemble_api::{EnsembleSpec, GROUP, Reason, Report, VERSION};
+use ensemble_api::{EnsembleSpec, Reason, Report};
 use ensemble_planner::abilities::Abilities;
 use ensemble_planner::errand::Errand;
 use ensemble_planner::memory::{Check, Key, Memory, Refused};
 use ensemble_planner::view::Meta;
-use ensemble_planner::{Plan, Snapshot, Write, pace, plan, render, safety};
-use serde_json::{Value, json};
+use ensemble_planner::{Plan, Snapshot, Write, pace, plan, render};
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -35,6 +37,10 @@ pub(crate) enum Purpose {
         old: Box<EnsembleStatus>,
         new: Box<EnsembleStatus>,
     },
+    /// The status is ours from here on.
+    TakeOver {
+        epoch: i64,
+    },
     Answer,
     Confirm,
     Disrupt {
@@ -51,9 +57,9 @@ pub(crate) enum Purpose {
 }
 
 #[derive(Clone, Debug)]
-struct Pending {
-    key: Key,
-    purpose: Purpose,
+pub(crate) struct Pending {
+    pub key: Key,
+    pub purpose: Purpose,
 }
 
 /// Conducts one ensemble.
@@ -65,17 +71,30 @@ pub struct Conductor {
     pub(crate) world: World,
     lead: Option<i64>,
     gate: Gate,
-    pending: BTreeMap<CallId, Pending>,
+    pub(crate) pending: BTreeMap<CallId, Pending>,
     pub(crate) busy: BTreeSet<Key>,
     pub(crate) engines: Engines,
     pub(crate) look: Option<Look>,
-    next_call: u64,
+    pub(crate) next_call: u64,
     published: Option<Arc<Report>>,
     complained: Option<String>,
     status_sent: Option<Time>,
+    pub(crate) overtaken: Overtaken,
+    pub(crate) pruned: Pruned,
+    /// When it asked to be woken.
+    alarm: Option<Time>,
     /// Until then the newest plan holds: nothing was told since, and nothing changes by time alone.
     pub(crate) rests_until: Option<Time>,
 }
+
+/// Woken that much too late, it has slept, or its clock has jumped.
+const OVERSLEPT_MS: i64 = 10_000;
+
+/// A wake-up call is at least that far ahead: one in the past would spin.
+const SOONEST_MS: i64 = 100;
+
+/// What is due within that time is waited for in short naps.
+const WATCHED_MS: i64 = 3_600_000;
 
 /// A plan is made anew after that time at the latest.
 const LONGEST_REST_MS: i64 = 5_000;
@@ -98,6 +117,9 @@ impl Conductor {
             published: None,
             complained: None,
             status_sent: None,
+            overtaken: Overtaken::default(),
+            pruned: Pruned::default(),
+            alarm: None,
             rests_until: None,
         }
     }
@@ -116,7 +138,7 @@ impl Conductor {
 
     /// Takes one input in. Several may be told before [`Conductor::act`].
     pub fn tell(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
-        self.world.snap.now = now;
+        let now = self.pass_to(now);
         // An engine may say what it said before, a node may be nobody's of ours: that is looked at
         // where it is taken in.
         if !matches!(input, Input::Tick | Input::Engine(..) | Input::Nodes(..)) {
@@ -129,7 +151,11 @@ impl Conductor {
                 self.gate.listed(kind, &objects, asked);
                 self.world.replace(kind, &objects);
             }
-            Input::Lead(lead) => self.lead = lead,
+            Input::Lead(lead) => {
+                if std::mem::replace(&mut self.lead, lead) != lead {
+                    self.overtaken.new_lease();
+                }
+            }
             Input::Nodes(nodes) => {
                 if self.world.take_nodes(nodes) {
                     self.rests_until = None;
@@ -142,6 +168,27 @@ impl Conductor {
             Input::Engine(id, outcome) => self.engine_said(now, id, outcome),
             Input::Tick => {}
         }
+    }
+
+    /// It is so late now. Time never goes back here, whatever the driver says; and in time in which
+    /// nothing was seen, nothing has grown older.
+    fn pass_to(&mut self, now: Time) -> Time {
+        let now = now.max(self.world.snap.now);
+        self.world.snap.now = now;
+        let slept = self.alarm.map_or(0, |at| now.0.saturating_sub(at.0));
+        if slept > OVERSLEPT_MS {
+            self.alarm = Some(now);
+            self.rests_until = None;
+            self.memory().skip(slept, now);
+        }
+        now
+    }
+
+    /// Asks to be woken.
+    pub(crate) fn wake(&mut self, now: Time, at: Time, out: &mut Vec<Output>) {
+        let at = at.max(now.plus_ms(SOONEST_MS));
+        self.alarm = Some(at);
+        out.push(Output::Wake(at));
     }
 
     fn saw(&mut self, kind: Kind, object: &Value, gone: bool) {
@@ -165,6 +212,11 @@ impl Conductor {
         &self.world.snap
     }
 
+    /// Whether an object is in its view, and not told to end.
+    pub fn shows(&mut self, kind: Kind, name: &str, uid: &str) -> bool {
+        self.world.shows(kind, name, uid)
+    }
+
     /// Whether its newest plan still holds: it need not act before it asked to be woken.
     pub fn rests(&self) -> bool {
         self.rests_until.is_some()
@@ -177,13 +229,15 @@ impl Conductor {
 
     /// Plans and says what to do, if there is anything to plan and we lead.
     pub fn act(&mut self, now: Time, out: &mut Vec<Output>) {
+        let now = self.pass_to(now);
         let Some(epoch) = self.lead else { return };
+        self.alarm = None;
         if let Some(until) = self.rests_until.filter(|until| now < *until) {
             let next = self.observe(now, out);
             let next = next.map_or(until, |at| at.min(until));
-            return out.push(Output::Wake(next));
+            return self.wake(now, next, out);
         }
-        self.world.snap.epoch = epoch;
+        self.world.snap.epoch = self.overtaken.epoch(epoch);
         self.world.remember(now);
         let known = WATCHED.iter().all(|k| self.world.listed.contains(k));
         if !known || !self.world.present {
@@ -191,21 +245,32 @@ impl Conductor {
         }
         if let Some(unreadable) = &self.world.unreadable {
             let text = unreadable.to_string();
-            return self.complain(text, out);
+            return self.complain(Reason::Invalid, text, out);
         }
-        if safety::superseded(&self.world.snap) {
+        if self.stands_down(now, out) {
             return;
         }
         self.confirm_if_complete(now, out);
-        let lists = self.gate.due_for_listing(now);
-        out.extend(lists.into_iter().map(Output::Relist));
+        self.list_what_lags(now, out);
         self.world.snap.behind = self.gate.behind();
         let overdue = self.note_lag(now);
         if !self.world.snap.behind.is_empty() && !overdue {
-            out.extend(self.gate.wake_at().map(Output::Wake));
+            if let Some(at) = self.gate.wake_at() {
+                self.wake(now, at, out);
+            }
             return;
         }
         self.carry_out(now, plan(&self.world.snap), out);
+    }
+
+    pub(crate) fn list_what_lags(&mut self, now: Time, out: &mut Vec<Output>) {
+        let lists = self.gate.due_for_listing(now);
+        out.extend(lists.into_iter().map(Output::Relist));
+    }
+
+    /// Whether some view does not show what we wrote.
+    pub(crate) fn lags(&self) -> bool {
+        !self.gate.behind().is_empty()
     }
 
     /// A view that stays behind is worth a word; nothing but that word is written meanwhile.
@@ -227,13 +292,14 @@ impl Conductor {
         overdue
     }
 
-    fn complain(&mut self, text: String, out: &mut Vec<Output>) {
+    /// Says once what is wrong where no status can say it.
+    pub(crate) fn complain(&mut self, reason: Reason, text: String, out: &mut Vec<Output>) {
         if self.complained.as_ref() == Some(&text) {
             return;
         }
         out.push(Output::Happened(Happening {
             warning: true,
-            reason: Reason::Invalid.to_string(),
+            reason: reason.to_string(),
             action: "Read".into(),
             note: text.clone(),
             member: None,
@@ -262,7 +328,7 @@ impl Conductor {
         for write in writes {
             if let Write::Status(new) = &write {
                 later = pace::status_can_wait(&self.world.snap, new, self.status_sent);
-                if later.is_none() {
+                if later.is_none() && !self.is_stored(new) {
                     self.status_sent = Some(now);
                     self.send_write(write, out);
                 }
@@ -272,9 +338,10 @@ impl Conductor {
         }
         self.engines.watch = watch;
         self.engines.telling = !engine.is_empty();
+        let (mut tell_at, mut look_at) = (None, None);
         if !lagging {
-            self.tell_engines(now, engine, out);
-            self.look_again(now, out);
+            tell_at = self.tell_engines(now, engine, out);
+            look_at = self.look_again(now, out);
             for letting in lettings {
                 let uid = letting.claim().uid.clone();
                 let key = (Kind::Claim, letting.claim().name.clone());
@@ -284,13 +351,20 @@ impl Conductor {
         }
         self.publish(report, out);
         let ask_at = self.observe(now, out);
-        let due = [wake_at, self.gate.wake_at(), later];
+        let due = [wake_at, self.gate.wake_at(), later, tell_at, look_at];
         let due = due.into_iter().flatten().min();
         let longest = now.plus_ms(LONGEST_REST_MS);
         self.rests_until = Some(due.map_or(longest, |at| at.min(longest)));
         let wake = due.into_iter().chain(ask_at).min();
-        // Never a wake-up call in the past: that would spin.
-        out.extend(wake.map(|at| Output::Wake(at.max(now.plus_ms(100)))));
+        if let Some(at) = wake {
+            // Whoever counts on time looks at the clock often enough to notice when it jumps.
+            let nap = if at <= now.plus_ms(WATCHED_MS) {
+                longest
+            } else {
+                at
+            };
+            self.wake(now, at.min(nap), out);
+        }
     }
 
     fn publish(&mut self, report: Report, out: &mut Vec<Output>) {
@@ -299,122 +373,6 @@ impl Conductor {
             self.published = Some(report.clone());
             out.push(Output::Publish(report));
         }
-    }
-
-    pub(crate) fn send(
-        &mut self,
-        key: Key,
-        purpose: Purpose,
-        call: ApiCall,
-        out: &mut Vec<Output>,
-    ) {
-        if !self.busy.insert(key.clone()) {
-            return;
-        }
-        let id = self.new_call();
-        self.pending.insert(id, Pending { key, purpose });
-        out.push(Output::Call(id, call));
-    }
-
-    pub(crate) fn new_call(&mut self) -> CallId {
-        let id = CallId(self.next_call);
-        self.next_call += 1;
-        id
-    }
-
-    fn send_write(&mut self, write: Write, out: &mut Vec<Output>) {
-        let key = write.key();
-        let namespace = self.world.snap.ensemble.namespace.clone();
-        let (purpose, call) = match write {
-            Write::Create { kind, body } => {
-                let verb = Verb::Create { dry_run: false };
-                (
-                    Purpose::Create,
-                    ApiCall::new(verb, kind, &namespace, &key.1, body),
-                )
-            }
-            Write::Patch {
-                kind,
-                pin,
-                mut body,
-            } => {
-                body["metadata"]["uid"] = pin.uid.into();
-                body["metadata"]["resourceVersion"] = pin.resource_version.into();
-                (
-                    Purpose::Patch,
-                    ApiCall::new(Verb::MergePatch, kind, &namespace, &pin.name, body),
-                )
-            }
-            Write::Uncount { budget, pods } => {
-                // Our own eviction of one of them may be just between its entry and its delete.
-                let evicting = |pod: &String| self.busy.contains(&(Kind::Pod, pod.clone()));
-                if pods.iter().any(evicting) {
-                    return;
-                }
-                (Purpose::Patch, ApiCall::uncount(&namespace, &budget, &pods))
-            }
-            Write::Discard { kind, pin } => {
-                let call = ApiCall::discard(kind, &namespace, &pin);
-                (Purpose::Discard { uid: pin.uid }, call)
-            }
-            Write::Check { revision, body } => {
-                let name = body["metadata"]["name"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned();
-                let verb = Verb::Create { dry_run: true };
-                let call = ApiCall::new(verb, Kind::Pod, &namespace, &name, body);
-                (Purpose::Check { revision }, call)
-            }
-            Write::Look { key } => (
-                Purpose::Look,
-                ApiCall::new(Verb::Get, key.0, &namespace, &key.1, Value::Null),
-            ),
-            Write::Status(new) => self.status_call(&namespace, new),
-            Write::Answer { pin, body } => {
-                let body = json!({
-                    "metadata": {"resourceVersion": pin.resource_version},
-                    "status": body,
-                });
-                let verb = Verb::MergePatchStatus;
-                (
-                    Purpose::Answer,
-                    ApiCall::new(verb, Kind::Request, &namespace, &pin.name, body),
-                )
-            }
-        };
-        self.send(key, purpose, call, out);
-    }
-
-    fn status_call(&self, namespace: &str, new: Box<EnsembleStatus>) -> (Purpose, ApiCall) {
-        let view = &self.world.snap.ensemble;
-        let pin = &view.meta.pin;
-        let body = json!({
-            "apiVersion": format!("{GROUP}/{VERSION}"),
-            "kind": "Ensemble",
-            "metadata": {
-                "name": pin.name,
-                "namespace": namespace,
-                "uid": pin.uid,
-                "resourceVersion": pin.resource_version,
-            },
-            "spec": *view.spec,
-            "status": *new,
-        });
-        let call = ApiCall::new(
-            Verb::ReplaceStatus,
-            Kind::Ensemble,
-            namespace,
-            &pin.name,
-            body,
-        );
-        (
-            Purpose::Status {
-                old: Box::new(view.status.clone()),
-                new,
-            },
-            call,
-        )
     }
 
     pub(crate) fn cancel(
@@ -458,10 +416,12 @@ impl Conductor {
         let meta = Meta::read(&object);
         let version = &meta.pin.resource_version;
         match purpose {
-            Purpose::Confirm => return self.listed_again(object),
+            Purpose::Confirm => return self.listed_again(key.0, object),
             Purpose::Check { revision } => {
                 self.memory().failures.remove(&key);
+                let images = render::images(&object);
                 let digest = render::digest(Arc::unwrap_or_clone(object));
+                self.memory().admitted.insert(revision.clone(), images);
                 self.memory().checks.insert(revision, Check::Passed(digest));
                 return;
             }
@@ -471,8 +431,13 @@ impl Conductor {
                 self.gate.wrote(key.0, version, now);
             }
             Purpose::Answer => self.gate.wrote(Kind::Request, version, now),
+            Purpose::TakeOver { epoch } => {
+                self.gate.wrote(Kind::Ensemble, version, now);
+                self.took_over(epoch, out);
+            }
             Purpose::Status { old, new } => {
                 self.gate.wrote(Kind::Ensemble, version, now);
+                self.note_pruned(now, &new, &object);
                 for id in newly_asked(&old, &new) {
                     self.begin_errand(now, &id, out);
                 }
@@ -501,6 +466,12 @@ impl Conductor {
         let gone = error.code == 404 && !no_such_door;
         match purpose {
             Purpose::Create if reason == Reason::NameTaken => self.name_taken(now, key),
+            Purpose::Create if reason == Reason::QuotaExceeded && key.0 == Kind::Pod => {
+                // A quota is looked at before the name: one of ours that our watch does not show may
+                // have it.
+                self.name_taken(now, key.clone());
+                self.fail(now, key, reason, error.message);
+            }
             Purpose::Patch if reason == Reason::Conflict && self.is_taken(&key) => {
                 // Our watch does not show it: it is read again before the next try.
                 self.memory().taken.remove(&key);
@@ -552,7 +523,13 @@ impl Conductor {
                 self.withdraw_errand();
                 self.fail(now, key, reason, error.message);
             }
-            Purpose::Discard { .. } | Purpose::LetGo { .. } if gone => {}
+            Purpose::TakeOver { .. } => self.not_taken_over(now),
+            // Gone already, and our view does not show that yet: it would be asked for again at once.
+            Purpose::Discard { uid } | Purpose::LetGo { uid } if gone => {
+                if self.world.shows(key.0, &key.1, &uid) {
+                    self.gate.told_to_go(key.0, &uid, now);
+                }
+            }
             _ => self.fail(now, key, reason, error.message),
         }
     }
@@ -571,6 +548,7 @@ impl Conductor {
         match &purpose {
             Purpose::Confirm => self.look_failed(),
             Purpose::Status { .. } => self.withdraw_errand(),
+            Purpose::TakeOver { .. } => self.not_taken_over(now),
             _ => {}
         }
         if writes {

@@ -8,13 +8,13 @@ use crate::conductor::Conductor;
 use crate::{Kind, Output, Time};
 use ensemble_api::{EnsembleSpec, Reason};
 use ensemble_planner::engine::{self, Answer, EngineAct, Reply, Tell};
-use ensemble_planner::memory::ErrandNews;
+use ensemble_planner::memory::{ErrandNews, RestartNews};
 use ensemble_planner::plan::Watch;
 use ensemble_planner::roster::Roster;
 use ensemble_planner::view::{Pinned, PodView};
 use ensemble_planner::{ErrandWarrant, Snapshot, Warrant};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What a member's engine is asked.
@@ -93,11 +93,27 @@ pub enum EngineOutcome {
 /// Why an engine was asked.
 #[derive(Clone, Debug)]
 pub(crate) enum EnginePurpose {
-    Observe { uid: String },
-    Errand { id: String },
-    Restart { member: String },
+    Observe {
+        uid: String,
+    },
+    Errand {
+        id: String,
+    },
+    /// For which change of parameters, in its words.
+    Restart {
+        member: String,
+        of: String,
+    },
     Nudge,
     Tell,
+}
+
+/// Which pod is asked who it is.
+fn observed(purpose: &EnginePurpose) -> Option<&str> {
+    match purpose {
+        EnginePurpose::Observe { uid } => Some(uid),
+        _ => None,
+    }
 }
 
 /// What a warrant has become: a question that is held back until it is stored that it was asked.
@@ -127,8 +143,8 @@ pub(crate) struct Engines {
     pub pending: BTreeMap<CallId, EnginePurpose>,
     /// By pod uid: when it was last asked who it is.
     asked: BTreeMap<String, Time>,
-    /// By member: when it was last told something that disrupts nobody.
-    told: BTreeMap<String, Time>,
+    /// By member, and whether it is a nudge: what it was last told that disrupts nobody.
+    told: BTreeMap<(String, bool), Told>,
     /// By pod: what of it showed last that its engine has something to say.
     signs: BTreeMap<String, String>,
     /// The errand that is about to be stored as asked.
@@ -137,8 +153,49 @@ pub(crate) struct Engines {
     pub telling: bool,
 }
 
-/// How often an engine is told the same thing.
+/// What a member was told, and how often by now.
+#[derive(Clone, Debug)]
+struct Told {
+    act: EngineAct,
+    sake: BTreeSet<String>,
+    times: u32,
+    last: Time,
+}
+
+/// How often an engine is told the same thing for the same sake, to begin with.
 const TELL_EVERY_MS: i64 = 500;
+/// So many times. A member that has just come is followed within seconds by then.
+const TELL_QUICKLY: u32 = 8;
+/// How often afterwards: ten times a minute. Each costs the engine a round and some lines of its log.
+const TELL_LATER_EVERY_MS: i64 = 6_000;
+
+impl Told {
+    /// Whether it is that again: nothing that is new has come to it.
+    fn is(&self, tell: &Tell) -> bool {
+        self.act == *tell.act() && tell.sake().is_subset(&self.sake)
+    }
+
+    /// When it may be told that: at once if it is new.
+    fn due(&self, tell: &Tell) -> Time {
+        let every = match self.times {
+            0..TELL_QUICKLY => TELL_EVERY_MS,
+            _ if self.is(tell) => TELL_LATER_EVERY_MS,
+            _ => TELL_EVERY_MS,
+        };
+        self.last.plus_ms(every)
+    }
+
+    /// It is told that now.
+    fn again(before: Option<&Self>, tell: &Tell, now: Time) -> Self {
+        let same = before.filter(|told| told.is(tell));
+        Self {
+            act: tell.act().clone(),
+            sake: same.map_or_else(|| tell.sake().clone(), |told| told.sake.clone()),
+            times: same.map_or(0, |told| told.times) + 1,
+            last: now,
+        }
+    }
+}
 
 fn every_ms(watch: Watch) -> Option<i64> {
     match watch {
@@ -163,6 +220,12 @@ fn engine_call(snap: &Snapshot, now: Time, pod: &PodView, ask: Ask) -> EngineCal
         asked: now,
         ask,
     }
+}
+
+/// The change of parameters that is under way, in its words.
+pub(crate) fn change_under_way(snap: &Snapshot) -> Option<String> {
+    let change = snap.ensemble.status.parameters.as_ref();
+    change.filter(|c| c.is_under_way()).map(|c| c.words())
 }
 
 /// Under which key it is remembered that the engine, as a whole, does not do as it is told.
@@ -195,18 +258,15 @@ impl Conductor {
         let snap = &self.world.snap;
         let pods = to_be_asked(snap);
         let engines = &mut self.engines;
-        let known = |uid: &String| pods.iter().any(|p| p.meta.pin.uid == *uid);
-        engines.asked.retain(|uid, _| known(uid));
+        let known: BTreeSet<&str> = pods.iter().map(|p| p.meta.pin.uid.as_str()).collect();
+        engines.asked.retain(|uid, _| known.contains(uid.as_str()));
+        let under_way: BTreeSet<&str> = engines.pending.values().filter_map(observed).collect();
         let mut next: Option<Time> = None;
         let mut calls = Vec::new();
         for pod in pods {
             let uid = &pod.meta.pin.uid;
             let due = engines.asked.get(uid).map_or(now, |t| t.plus_ms(every));
-            let under_way = engines
-                .pending
-                .values()
-                .any(|p| matches!(p, EnginePurpose::Observe { uid: asked } if asked == uid));
-            if due <= now && !under_way {
+            if due <= now && !under_way.contains(uid.as_str()) {
                 engines.asked.insert(uid.clone(), now);
                 calls.push(engine_call(snap, now, pod, Ask::Observe));
             }
@@ -237,22 +297,32 @@ impl Conductor {
         self.engines.asked.clear();
     }
 
-    /// Tells engines what disrupts nobody, not too often.
-    pub(crate) fn tell_engines(&mut self, now: Time, tells: Vec<Tell>, out: &mut Vec<Output>) {
+    /// Tells engines what disrupts nobody, not too often, and says when the next is due.
+    pub(crate) fn tell_engines(
+        &mut self,
+        now: Time,
+        tells: Vec<Tell>,
+        out: &mut Vec<Output>,
+    ) -> Option<Time> {
+        let mut next: Option<Time> = None;
         for tell in tells {
             let nudges = *tell.act() == EngineAct::Nudge;
-            let key = format!("{}/{nudges}", tell.member());
-            let due = self
-                .engines
-                .told
-                .get(&key)
-                .map_or(now, |t| t.plus_ms(TELL_EVERY_MS));
+            let key = (tell.member().to_owned(), nudges);
+            let before = self.engines.told.get(&key);
+            let due = before.map_or(now, |told| told.due(&tell));
             let snap = &self.world.snap;
             let pod = snap.pods.get(tell.member());
-            let Some(pod) = pod.filter(|p| p.meta.pin.uid == tell.uid() && due <= now) else {
+            let Some(pod) = pod.filter(|p| p.meta.pin.uid == tell.uid()) else {
                 continue;
             };
-            self.engines.told.insert(key, now);
+            if due > now {
+                next = Some(next.map_or(due, |n| n.min(due)));
+                continue;
+            }
+            let told = Told::again(before, &tell, now);
+            let due = told.due(&tell);
+            next = Some(next.map_or(due, |n| n.min(due)));
+            self.engines.told.insert(key, told);
             let purpose = if nudges {
                 EnginePurpose::Nudge
             } else {
@@ -261,6 +331,7 @@ impl Conductor {
             let call = engine_call(snap, now, pod, Ask::Do(tell.act().clone()));
             self.ask(purpose, call, out);
         }
+        next
     }
 
     /// An errand was confirmed: as soon as it is stored as asked, the engine is asked.
@@ -298,9 +369,10 @@ impl Conductor {
             return;
         };
         let member = pod.meta.pin.name.clone();
+        let of = change_under_way(snap).unwrap_or_default();
         let call = engine_call(snap, now, pod, Ask::Do(EngineAct::Restart));
         self.busy.insert((Kind::Pod, member.clone()));
-        self.ask(EnginePurpose::Restart { member }, call, out);
+        self.ask(EnginePurpose::Restart { member, of }, call, out);
     }
 
     /// Takes in what came of a question.
@@ -348,11 +420,9 @@ impl Conductor {
                     .insert(id, ErrandNews::Refused(refused));
                 self.ask_again();
             }
-            (EnginePurpose::Restart { member }, EngineOutcome::Replied(reply)) => {
+            (EnginePurpose::Restart { member, of }, EngineOutcome::Replied(reply)) => {
                 self.ask_again();
-                let key = (Kind::Pod, member);
-                self.busy.remove(&key);
-                self.replied(now, key, reply);
+                self.restarted(now, member, of, reply);
             }
             // A nudge only hastens: one that was lost is no failure, and nobody would clear it.
             (
@@ -366,6 +436,28 @@ impl Conductor {
         }
     }
 
+    /// What a member's engine said to its restart belongs to the change that it was to restart for, and
+    /// is nothing any more if another is under way by now.
+    fn restarted(&mut self, now: Time, member: String, of: String, reply: Reply) {
+        let key = (Kind::Pod, member.clone());
+        self.busy.remove(&key);
+        let over = change_under_way(&self.world.snap).is_none_or(|now| now != of);
+        if over && !matches!(reply, Reply::Taken(_)) {
+            return;
+        }
+        let failed = match &reply {
+            Reply::Refused(cause) => Some(Some(cause.clone())),
+            Reply::Unknown(_) => Some(None),
+            Reply::Taken(_) | Reply::Unauthorised(_) => None,
+        };
+        let restarts = &mut self.memory().restarts;
+        match failed {
+            Some(failed) => drop(restarts.insert(member, RestartNews { of, failed })),
+            None => drop(restarts.remove(&member)),
+        }
+        self.replied(now, key, reply);
+    }
+
     fn replied(&mut self, now: Time, key: (Kind, String), reply: Reply) {
         match reply {
             Reply::Taken(_) => drop(self.memory().failures.remove(&key)),
@@ -373,5 +465,64 @@ impl Conductor {
             Reply::Refused(cause) => self.fail(now, key, Reason::EngineFailing, cause),
             Reply::Unknown(cause) => self.fail(now, key, Reason::EngineUnreachable, cause),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nudge(sake: &[&str]) -> Tell {
+        let pod = Pinned {
+            name: "orders-0".into(),
+            ..Pinned::default()
+        };
+        Tell::nudge(&pod, sake.iter().map(|s| (*s).to_owned()).collect())
+    }
+
+    /// How often it is told in each of so many minutes, if it is always wanted.
+    fn per_minute(told: &mut Option<Told>, tell: &Tell, from: i64, minutes: i64) -> Vec<usize> {
+        let mut times = Vec::new();
+        for minute in 0..minutes {
+            let mut count = 0;
+            for tick in 0..600 {
+                let now = Time(from + minute * 60_000 + tick * 100);
+                let due = told.as_ref().map_or(now, |t| t.due(tell));
+                if due <= now {
+                    *told = Some(Told::again(told.as_ref(), tell, now));
+                    count += 1;
+                }
+            }
+            times.push(count);
+        }
+        times
+    }
+
+    #[test]
+    fn after_a_change_an_engine_is_told_quickly_and_then_ten_times_a_minute_at_most() {
+        let mut told = None;
+        let first = per_minute(&mut told, &nudge(&["run-1"]), 0, 3);
+        assert_eq!(first, [17, 10, 10]);
+        // What is no longer new is nothing new.
+        let fewer = per_minute(&mut told, &nudge(&[]), 180_000, 1);
+        assert_eq!(fewer, [10]);
+        // With the next change it is quick again, once.
+        let next = per_minute(&mut told, &nudge(&["run-1", "run-2"]), 240_000, 2);
+        assert_eq!(next, [17, 10]);
+    }
+
+    #[test]
+    fn changes_without_end_do_not_hasten_more_than_twice_a_second() {
+        let mut told: Option<Told> = None;
+        let mut count = 0;
+        for tick in 0..600 {
+            let tell = nudge(&[&format!("run-{tick}")]);
+            let now = Time(tick * 100);
+            if told.as_ref().map_or(now, |t| t.due(&tell)) <= now {
+                told = Some(Told::again(told.as_ref(), &tell, now));
+                count += 1;
+            }
+        }
+        assert_eq!(count, 120);
     }
 }

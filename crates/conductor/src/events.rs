@@ -2,7 +2,7 @@
 
 use ensemble_api::report::{Action, State};
 use ensemble_api::status::EnsembleStatus;
-use ensemble_api::{Reason, Step, StepState};
+use ensemble_api::{Reason, Step, StepState, Waiver};
 use std::collections::BTreeSet;
 
 /// Something worth an event on the Ensemble.
@@ -45,11 +45,16 @@ pub fn between(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
             warning: false,
             reason: done.clone(),
             action: done,
-            note: format!("{}: {cause}", intent.member),
+            note: match intent.waived.as_slice() {
+                [] => format!("{}: {cause}", intent.member),
+                waived => format!("{}: {cause}; waived: {}", intent.member, waived.join(", ")),
+            },
             member: Some(intent.member.clone()),
         });
     }
     all.extend(blocked(old, new));
+    all.extend(waived(old, new));
+    all.extend(put_back(old, new));
     if new.plan.state == State::Ready && old.plan.state != State::Ready {
         all.push(Happening {
             warning: false,
@@ -63,6 +68,53 @@ pub fn between(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
         });
     }
     all
+}
+
+/// A rule that is suspended is worth a warning, and so is that it holds again worth knowing.
+fn waived(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
+    let (before, now) = (&old.plan.waivers, &new.plan.waivers);
+    let happening = |waiver: &Waiver, begins: bool| Happening {
+        warning: begins,
+        reason: if begins { "RuleWaived" } else { "WaiverEnded" }.into(),
+        action: "Waive".into(),
+        note: match begins {
+            true => format!(
+                "{} is suspended for {} until {} by EnsembleRequest {}: {}",
+                waiver.rule, waiver.member, waiver.until.0, waiver.request, waiver.reason
+            ),
+            false => format!("{} holds again for {}", waiver.rule, waiver.member),
+        },
+        member: Some(waiver.member.clone()),
+    };
+    let begun = now.iter().filter(|w| !before.contains(w));
+    let ended = before.iter().filter(|w| !now.contains(w));
+    begun
+        .map(|w| happening(w, true))
+        .chain(ended.map(|w| happening(w, false)))
+        .collect()
+}
+
+/// Labels of a pod that somebody changed.
+fn put_back(old: &EnsembleStatus, new: &EnsembleStatus) -> Vec<Happening> {
+    let of_a_pod = |s: &&Step| {
+        s.action == Action::Maintain && s.state == StepState::Running && s.member.is_some()
+    };
+    let known: Vec<_> = old.plan.steps.iter().filter(of_a_pod).collect();
+    let fresh = new.plan.steps.iter().filter(of_a_pod);
+    fresh
+        .filter(|s| {
+            !known
+                .iter()
+                .any(|k| k.member == s.member && k.cause == s.cause)
+        })
+        .map(|s| Happening {
+            warning: true,
+            reason: "LabelsPutBack".into(),
+            action: "Maintain".into(),
+            note: format!("{}: {}", s.member.as_deref().unwrap_or_default(), s.cause),
+            member: s.member.clone(),
+        })
+        .collect()
 }
 
 type Block<'a> = (Reason, Action, Option<&'a str>);

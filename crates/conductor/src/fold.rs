@@ -1,6 +1,7 @@
 //! Folding what is told into the snapshot and into memory.
 
 use crate::Kind;
+use crate::engine::change_under_way;
 use ensemble_api::status::ParameterState;
 use ensemble_api::{EnsembleSpec, Reason, labels};
 use ensemble_planner::abilities::Abilities;
@@ -136,8 +137,12 @@ impl World {
         }
     }
 
-    /// Remembers since when somebody, or nobody, leads.
+    /// Remembers since when somebody, or nobody, leads, and who is missing.
     fn remember_lead(&mut self, now: Time) {
+        let of = change_under_way(&self.snap);
+        if !self.snap.memory.restarts.is_empty() {
+            Arc::make_mut(&mut self.snap.memory).keep_restarts(of.as_deref());
+        }
         let cast = Cast::of(&self.snap);
         let led = match cast.lead() {
             Lead::One { who, term } => cast
@@ -145,6 +150,16 @@ impl World {
                 .map(|p| format!("{}/{term}", p.meta.pin.uid)),
             _ => None,
         };
+        let absent = cast.wanted().filter(|m| cast.our_pod(*m).is_none());
+        let absent: BTreeSet<String> = absent.map(|m| cast.name_of(m)).collect();
+        let held = cast.engine().held;
+        let up: BTreeMap<String, bool> = cast
+            .members()
+            .filter_map(|m| {
+                let up = cast.engine().standing(m).is_some_and(|s| s.is_known());
+                Some((cast.our_pod(m)?.meta.pin.uid.clone(), up))
+            })
+            .collect();
         let kept = cast.engine().cohort().and_then(|c| c.parameters.clone());
         let told = self
             .snap
@@ -166,7 +181,16 @@ impl World {
             (false, true) => memory.told_since = None,
             (false, false) => {}
         }
-        if led.is_some() {
+        memory.absent_since.retain(|name, _| absent.contains(name));
+        for name in absent {
+            memory.absent_since.entry(name).or_insert(now);
+        }
+        for (uid, up) in up {
+            let since = &mut memory.pod_mut(&uid).up_since;
+            *since = up.then(|| since.unwrap_or(now));
+        }
+        // While people hold it, that nobody leads is their wish.
+        if led.is_some() || held {
             memory.leaderless_since = None;
         } else {
             memory.leaderless_since.get_or_insert(now);
@@ -199,12 +223,20 @@ impl World {
         let is_open =
             |id: &String| Errand::stored(status).any(|e| e.id == *id && e.phase.is_open());
         memory.errands.retain(|id, _| is_open(id));
+        memory.errands_since.retain(|id, _| is_open(id));
+        for errand in Errand::stored(status).filter(|e| e.phase.is_open()) {
+            memory.errands_since.entry(errand.id).or_insert(now);
+        }
         let engine = snap.ensemble.spec.engine_container();
         for pod in snap.pods.values() {
             let uid = &pod.meta.pin.uid;
             let known = match memory.pods.get_mut(uid) {
                 Some(known) => known,
-                None => memory.pod_mut(uid),
+                None => {
+                    let known = memory.pod_mut(uid);
+                    known.from_its_start = !pod.reported;
+                    known
+                }
             };
             remember_pod(known, pod, now);
             remember_run(known, pod, &engine, now);
@@ -213,6 +245,7 @@ impl World {
                 memory.pulled.insert(pulled);
             }
         }
+        remember_requests(snap);
         remember_miscounted(snap);
         let memory = Arc::make_mut(&mut snap.memory);
         let evicted = snap.budgets.values().flat_map(|b| b.evicted.keys());
@@ -240,6 +273,9 @@ impl World {
             .checks
             .retain(|name, _| snap.revisions.contains_key(name));
         memory
+            .admitted
+            .retain(|name, _| snap.revisions.contains_key(name));
+        memory
             .pulled
             .retain(|(revision, _)| snap.revisions.contains_key(revision));
     }
@@ -248,6 +284,24 @@ impl World {
 fn name(object: &Value) -> &str {
     let name = object.get("metadata").and_then(|m| m.get("name"));
     name.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Keeps since when requests are known.
+fn remember_requests(snap: &mut Snapshot) {
+    let memory = Arc::make_mut(&mut snap.memory);
+    let there: BTreeSet<&str> = snap
+        .requests
+        .values()
+        .map(|r| r.meta.pin.uid.as_str())
+        .collect();
+    memory
+        .requests_since
+        .retain(|uid, _| there.contains(uid.as_str()));
+    for uid in there {
+        if !memory.requests_since.contains_key(uid) {
+            memory.requests_since.insert(uid.to_owned(), snap.now);
+        }
+    }
 }
 
 /// Keeps since when pods live although a budget counts them as evicted, and forgets what failed about

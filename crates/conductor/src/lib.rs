@@ -15,7 +15,11 @@ mod events;
 mod fold;
 mod gate;
 mod outcome;
+mod overtaken;
+mod pruned;
+mod send;
 mod taken;
+mod whose;
 
 pub use call::{ApiCall, ApiError, CallId, Outcome, Verb};
 pub use conductor::Conductor;
@@ -24,6 +28,7 @@ pub use ensemble_planner::kinds::{Belongs, KINDS, Kind, KindInfo, LOOK};
 pub use ensemble_planner::snapshot::Nodes;
 pub use ensemble_planner::time::Time;
 pub use events::Happening;
+pub use whose::{ensemble_of, owner_of};
 
 use ensemble_api::Report;
 use serde_json::Value;

@@ -3,6 +3,8 @@
 use ensemble_conductor::{Ask, EngineCall, EngineOutcome};
 use ensemble_engines::{Access, Contact, Means, Speaks, Target};
 use ensemble_planner::engine::{Answer, Reply, WhyUnknown};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 use std::collections::BTreeMap;
@@ -31,15 +33,15 @@ struct Key {
 /// What a Secret brought, or why it brought nothing, and when.
 type Brought = (Instant, Result<Arc<dyn Speaks>, String>);
 
-/// Held while the Secret is read, by those who need that very Secret: one of them reads, and nobody
-/// else waits.
-type Cell = Arc<tokio::sync::Mutex<Option<Brought>>>;
+/// The same, while it is read and afterwards: read once for all who need that very Secret. They wait
+/// for it without holding anything that others need.
+type Reading = Shared<BoxFuture<'static, Brought>>;
 
 /// Asks engines.
 #[derive(Clone)]
 pub struct Asker {
     client: Client,
-    known: Arc<Mutex<BTreeMap<Key, Cell>>>,
+    known: Arc<Mutex<BTreeMap<Key, Reading>>>,
 }
 
 impl Asker {
@@ -48,6 +50,23 @@ impl Asker {
             client,
             known: Arc::default(),
         }
+    }
+
+    /// One who speaks like that wherever no Secret is named.
+    #[cfg(test)]
+    pub fn speaks(&self, engine: Arc<dyn Speaks>) {
+        let key = Key {
+            engine: "spec.engine.patroni",
+            namespace: "shop".to_owned(),
+            secret: None,
+            tls: false,
+        };
+        let long_after = Instant::now() + Duration::from_secs(3_600);
+        let reading = futures::future::ready((long_after, Ok(engine)));
+        let reading = reading.boxed().shared();
+        // Known without anybody asking.
+        let _ = reading.clone().now_or_never();
+        self.with_known(|known| known.insert(key, reading));
     }
 
     /// Asks, and says what came of it.
@@ -88,7 +107,8 @@ impl Asker {
         )))
     }
 
-    fn with_known<T>(&self, act: impl FnOnce(&mut BTreeMap<Key, Cell>) -> T) -> T {
+    /// For a moment: nobody waits for anything in `act`.
+    fn with_known<T>(&self, act: impl FnOnce(&mut BTreeMap<Key, Reading>) -> T) -> T {
         act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -96,32 +116,30 @@ impl Asker {
         self.with_known(|known| known.remove(key));
     }
 
-    fn cell(&self, key: &Key) -> Cell {
-        self.with_known(|known| {
-            if let Some(cell) = known.get(key) {
-                return cell.clone();
-            }
-            known.retain(|_, cell| is_used(cell));
-            known.entry(key.clone()).or_default().clone()
-        })
+    async fn engine(
+        &self,
+        contact: &'static Contact,
+        key: &Key,
+    ) -> Result<Arc<dyn Speaks>, String> {
+        self.reading(contact, key).await.1
     }
 
-    async fn engine(&self, contact: &Contact, key: &Key) -> Result<Arc<dyn Speaks>, String> {
-        let cell = self.cell(key);
-        let mut brought = cell.lock().await;
-        if let Some((read, result)) = &*brought {
-            let good_for = if result.is_ok() {
-                READ_AGAIN
-            } else {
-                TRY_AGAIN
-            };
-            if read.elapsed() < good_for {
-                return result.clone();
+    /// What is known, or is being read; otherwise it begins to be.
+    fn reading(&self, contact: &'static Contact, key: &Key) -> Reading {
+        self.with_known(|known| {
+            if let Some(reading) = known.get(key).filter(|reading| is_good(reading)) {
+                return reading.clone();
             }
-        }
-        let result = self.read(contact, key).await;
-        *brought = Some((Instant::now(), result.clone()));
-        result
+            known.retain(|_, reading| is_used(reading));
+            let (asker, of) = (self.clone(), key.clone());
+            let reading = async move {
+                let result = asker.read(contact, &of).await;
+                (Instant::now(), result)
+            };
+            let reading = reading.boxed().shared();
+            known.insert(key.clone(), reading.clone());
+            reading
+        })
     }
 
     async fn read(&self, contact: &Contact, key: &Key) -> Result<Arc<dyn Speaks>, String> {
@@ -154,15 +172,22 @@ impl Asker {
     }
 }
 
-/// Whether somebody uses it, or did so lately.
-fn is_used(cell: &Cell) -> bool {
-    let Ok(brought) = cell.try_lock() else {
-        return true;
-    };
-    let recent = brought
-        .as_ref()
-        .is_some_and(|(read, _)| read.elapsed() < FORGET);
-    recent || Arc::strong_count(cell) > 1
+/// Whether it is being read, or need not be read again yet.
+fn is_good(reading: &Reading) -> bool {
+    reading.peek().is_none_or(|(read, result)| {
+        let good_for = if result.is_ok() {
+            READ_AGAIN
+        } else {
+            TRY_AGAIN
+        };
+        read.elapsed() < good_for
+    })
+}
+
+/// Whether it is being read, or was lately.
+fn is_used(reading: &Reading) -> bool {
+    let read = reading.peek().map(|(read, _)| *read);
+    read.is_none_or(|read| read.elapsed() < FORGET)
 }
 
 fn described(key: &Key) -> String {

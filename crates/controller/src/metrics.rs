@@ -38,6 +38,7 @@ pub struct Metrics {
     registry: Mutex<Registry>,
     tolerance: Family<EnsembleLabels, Gauge>,
     blocked: Family<BlockedLabels, Gauge>,
+    waived: Family<EnsembleLabels, Gauge>,
     /// By ensemble: why it waits and since when.
     waits: Mutex<BTreeMap<EnsembleKey, (String, Time)>>,
     calls: Family<CallLabels, Counter>,
@@ -55,6 +56,7 @@ impl Metrics {
             registry: Mutex::new(Registry::default()),
             tolerance: Family::default(),
             blocked: Family::default(),
+            waived: Family::default(),
             waits: Mutex::default(),
             calls: Family::default(),
             plan_seconds: Histogram::new(buckets),
@@ -79,6 +81,11 @@ impl Metrics {
         );
         let blocked = "Seconds since the plan waits, by reason";
         r.register("ensemble_blocked_seconds", blocked, self.blocked.clone());
+        r.register(
+            "ensemble_waivers_in_force",
+            "Safety rules that are suspended now for a member",
+            self.waived.clone(),
+        );
         r.register(
             "ensemble_api_calls",
             "Calls to the API server",
@@ -115,6 +122,8 @@ impl Metrics {
         self.tolerance
             .get_or_create(&labels)
             .set(i64::from(report.tolerance));
+        let waived = i64::try_from(report.waivers.len()).unwrap_or(i64::MAX);
+        self.waived.get_or_create(&labels).set(waived);
         let Ok(mut waits) = self.waits.lock() else {
             return;
         };
@@ -134,6 +143,7 @@ impl Metrics {
             ensemble: key.1.clone(),
         };
         self.tolerance.remove(&labels);
+        self.waived.remove(&labels);
         if let Ok(mut waits) = self.waits.lock() {
             waits.remove(key);
         }

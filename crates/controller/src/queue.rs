@@ -12,14 +12,15 @@ pub type EnsembleKey = (String, String);
 pub struct Limits {
     /// Of all ensembles together.
     pub all: usize,
-    /// Of each.
+    /// Of each at most. Nor may it have more than there are places left: so there is one for whoever
+    /// comes next, however many are busy or silent.
     pub each: usize,
 }
 
 struct Line<T> {
     waiting: VecDeque<(CallId, T)>,
     running: usize,
-    /// Whether it stands in `turn`: while something of it waits and may run.
+    /// Whether it stands in `turn`: while something of it waits.
     in_turn: bool,
 }
 
@@ -86,7 +87,9 @@ impl<T> Queue<T> {
         if self.running >= self.limits.all {
             return None;
         }
-        let key = self.turn.pop_front()?;
+        // Whoever has none running may: the look ends there at the latest.
+        let place = self.turn.iter().position(|key| self.may_run(key))?;
+        let key = self.turn.remove(place)?;
         let line = self.lines.get_mut(&key)?;
         line.in_turn = false;
         let (id, call) = line.waiting.pop_front()?;
@@ -95,6 +98,13 @@ impl<T> Queue<T> {
         self.waiting -= 1;
         self.take_turn(&key);
         Some((key, id, call))
+    }
+
+    /// Whether one more of an ensemble may run beside those of all others.
+    fn may_run(&self, key: &EnsembleKey) -> bool {
+        let own = self.lines.get(key).map_or(0, |line| line.running);
+        let left = self.limits.all.saturating_sub(self.running);
+        own < self.limits.each.min(left)
     }
 
     /// A call has ended.
@@ -107,17 +117,20 @@ impl<T> Queue<T> {
         if line.running == 0 && line.waiting.is_empty() {
             self.lines.remove(key);
         } else {
+            // It has had its turn: whoever waits comes first.
+            line.in_turn = false;
+            self.turn.retain(|other| other != key);
             self.take_turn(key);
         }
     }
 
-    /// Stands in line again, behind everybody, if something waits that may run.
+    /// Stands in line again, behind everybody, if something waits.
     fn take_turn(&mut self, key: &EnsembleKey) {
         let Some(line) = self.lines.get_mut(key) else {
             return;
         };
-        let may = !line.waiting.is_empty() && line.running < self.limits.each;
-        if may && !std::mem::replace(&mut line.in_turn, true) {
+        let waits = !line.waiting.is_empty();
+        if waits && !std::mem::replace(&mut line.in_turn, true) {
             self.turn.push_back(key.clone());
         }
     }
@@ -201,13 +214,35 @@ mod tests {
     fn no_more_run_at_once_than_is_allowed_and_the_next_free_place_is_somebody_elses() {
         let mut queue = queue(2, 2);
         push(&mut queue, "busy", 0..10);
-        assert_eq!(names(&pop_all(&mut queue)), ["busy", "busy"]);
+        assert_eq!(names(&pop_all(&mut queue)), ["busy"]);
+        push(&mut queue, "other", 10..20);
+        assert_eq!(names(&pop_all(&mut queue)), ["other"]);
         push(&mut queue, "calm", [20]);
         assert!(queue.pop().is_none());
         queue.finished(&key("busy"));
         assert_eq!(names(&pop_all(&mut queue)), ["calm"]);
         queue.finished(&key("calm"));
         assert_eq!(names(&pop_all(&mut queue)), ["busy"]);
+    }
+
+    #[test]
+    fn however_many_ensembles_are_silent_there_is_a_place_for_the_next() {
+        let mut queue = queue(256, 128);
+        for (number, silent) in ["a", "b", "c", "d"].into_iter().enumerate() {
+            push(&mut queue, silent, 0..2000);
+            let has = pop_all(&mut queue).len();
+            assert_eq!(has, 128 >> number, "as many as it leaves to others");
+        }
+        push(&mut queue, "calm", 0..3);
+        assert_eq!(names(&pop_all(&mut queue)), ["calm"; 3]);
+        // Those that had fewer get more of the places that become free.
+        for _ in 0..64 {
+            queue.finished(&key("a"));
+        }
+        let popped = pop_all(&mut queue);
+        let of = |name: &str| names(&popped).iter().filter(|n| **n == name).count();
+        let (most, least) = (of("a").max(of("b")), of("c").min(of("d")));
+        assert!(least > most, "{:?}", names(&popped));
     }
 
     #[test]

@@ -12,10 +12,9 @@ use crate::queue::{EnsembleKey, Limits, Queue};
 use crate::shared::{Audience, Shared};
 use crate::watches::Watches;
 use crate::{Options, resources};
-use ensemble_api::labels;
 use ensemble_conductor::{
     ApiCall, ApiError, Ask, Belongs, CallId, Conductor, EngineCall, EngineOutcome, Input, KINDS,
-    Kind, Outcome, Output, Time,
+    Kind, Outcome, Output, Time, ensemble_of, owner_of,
 };
 use kube::Client;
 use serde_json::Value;
@@ -81,18 +80,9 @@ pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
 
 /// Which ensemble an object belongs to.
 fn key_of(kind: Kind, object: &Value) -> Option<EnsembleKey> {
-    let name = match kind.info().belongs {
-        Belongs::Itself => text(object, "/metadata/name"),
-        Belongs::BySpec => text(object, "/spec/ensemble"),
-        Belongs::ByLabel => object
-            .get("metadata")?
-            .get("labels")?
-            .get(labels::ENSEMBLE)?
-            .as_str()?,
-        Belongs::InNamespace | Belongs::InCluster => return None,
-    };
+    let name = ensemble_of(kind, object)?;
     let namespace = text(object, "/metadata/namespace");
-    (!name.is_empty()).then(|| (namespace.to_owned(), name.to_owned()))
+    Some((namespace.to_owned(), name.to_owned()))
 }
 
 impl Stage {
@@ -218,6 +208,7 @@ impl Stage {
         match news {
             News::Applied(object) => {
                 if let Some(key) = key_of(kind, &object) {
+                    self.changed_hands(kind, &object, &key);
                     self.tell_one(&key, Input::Applied(kind, object));
                 }
             }
@@ -227,6 +218,29 @@ impl Stage {
                 }
             }
             News::Listed(objects, asked) => self.take_list(kind, objects, asked),
+        }
+    }
+
+    /// What has no owner is known by its label alone. If somebody edits that, whoever had it before must
+    /// not go on believing that it is there.
+    fn changed_hands(&mut self, kind: Kind, object: &Arc<Value>, key: &EnsembleKey) {
+        if !kind.info().is_labelled() || owner_of(object).is_some() {
+            return;
+        }
+        let (name, uid) = (
+            text(object, "/metadata/name"),
+            text(object, "/metadata/uid"),
+        );
+        let first = (key.0.clone(), String::new());
+        let near = self.conductors.range_mut(first..);
+        let near = near.take_while(|(other, _)| other.0 == key.0);
+        let had = near
+            .filter(|(other, _)| *other != key)
+            .filter_map(|(other, conductor)| {
+                conductor.shows(kind, name, uid).then(|| other.clone())
+            });
+        for other in had.collect::<Vec<_>>() {
+            self.tell_one(&other, Input::Deleted(kind, object.clone()));
         }
     }
 
@@ -377,12 +391,10 @@ impl Stage {
         self.metrics.ensembles.set(self.conductors.len() as i64);
     }
 
-    /// An Ensemble that is gone and left nothing needs no conductor.
+    /// An Ensemble that is gone and left nothing needs no conductor. One that is still to come may
+    /// have something already: a request, or what was restored before it.
     fn forget(&mut self, key: &EnsembleKey) {
-        let empty = self.conductors.get(key).is_some_and(|c| {
-            let snap = c.snapshot();
-            snap.pods.is_empty() && snap.claims.is_empty() && snap.revisions.is_empty()
-        });
+        let empty = self.conductors.get(key).is_some_and(left_nothing);
         if empty && self.listed.contains(&Kind::Ensemble) {
             self.conductors.remove(key);
             self.alarms.remove(key);
@@ -459,6 +471,14 @@ impl Stage {
         }
         self.metrics.calls_waiting.set(self.calls.waiting() as i64);
     }
+}
+
+/// Whether nothing is there that is an ensemble's own.
+fn left_nothing(conductor: &Conductor) -> bool {
+    let snap = conductor.snapshot();
+    let members = snap.pods.is_empty() && snap.claims.is_empty();
+    let kept = snap.revisions.is_empty() && snap.services.is_empty();
+    members && kept && snap.requests.is_empty()
 }
 
 fn not_leading() -> ApiError {

@@ -61,11 +61,12 @@ async fn parameters_are_set_and_removed() {
 }
 
 #[tokio::test]
-async fn a_restart_has_no_filter() {
+async fn a_restart_is_asked_for_only_if_one_is_pending_and_whatever_the_role() {
     let fake = Fake::start(&[("POST /restart", says(503, "restart failed"))]).await;
     let reply = admin().restart(&fake.target("pg-0")).await;
     assert_eq!(reply, Reply::Refused("restart failed".into()));
-    assert!(fake.heard()[0].ends_with("\r\n\r\n{}"));
+    let body = "\r\n\r\n{\"restart_pending\":true}";
+    assert!(fake.heard()[0].ends_with(body), "{:?}", fake.heard());
 }
 
 #[tokio::test]

@@ -16,6 +16,8 @@ pub struct Abilities {
     pub can_answer: bool,
     /// It hands the lead over to whom it is told.
     pub can_switch: bool,
+    /// One of its members may take the lead before any other runs.
+    pub leads_alone: bool,
     /// It can be told to look at its cluster now rather than in its next round.
     pub can_nudge: bool,
     /// How often it looks at its cluster, if it does so in rounds.
@@ -24,6 +26,9 @@ pub struct Abilities {
     pub ordered: &'static [Ordered],
     /// Parameters that the spec names, by their names, with values that it cannot have.
     pub impossible: BTreeMap<String, WrongValue>,
+    /// Values that its agent puts on a primary in one version or another, beside the one that the spec
+    /// names: while a rollout brings another version, members of both are there.
+    pub also_primary: &'static [&'static str],
     /// Where it listens, if its container does not say.
     pub port: Option<Port>,
 }
@@ -91,6 +96,12 @@ impl Abilities {
     pub fn is_lowered(&self, name: &str, from: Option<&str>, to: &str) -> bool {
         let ordered = self.ordered.iter().find(|o| o.name == name);
         ordered.is_some_and(|o| o.number(Some(to)) < o.number(from))
+    }
+
+    /// Whether such a change raises a parameter whose order matters: then replicas come first.
+    pub fn is_raised(&self, name: &str, from: Option<&str>, to: &str) -> bool {
+        let ordered = self.ordered.iter().find(|o| o.name == name);
+        ordered.is_some_and(|o| o.number(Some(to)) > o.number(from))
     }
 }
 

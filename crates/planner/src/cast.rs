@@ -9,6 +9,7 @@ use crate::safety;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::PodView;
+use crate::waivers::Waivers;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -26,6 +27,7 @@ pub struct Cast<'s> {
     /// For those that are asked for, once somebody wants to know.
     groups: BTreeMap<MemberId, OnceCell<ClaimGroup>>,
     engine: EngineView,
+    waivers: Waivers,
 }
 
 /// The pod that stands under a member's name.
@@ -62,6 +64,7 @@ impl<'s> Cast<'s> {
         let ours = seats.iter().filter(|(_, s)| s.whose != Whose::Foreign);
         let [stored, ledger] = Ledgers::read(snap, &roster, ours.map(|(member, _)| *member));
         let groups = roster.wanted().map(|m| (m, OnceCell::new()));
+        let waivers = Waivers::of(snap, &roster);
         let mut cast = Self {
             snap,
             since,
@@ -71,6 +74,7 @@ impl<'s> Cast<'s> {
             ledger,
             seats,
             engine: EngineView::default(),
+            waivers,
         };
         cast.engine = judged(&cast);
         cast
@@ -91,6 +95,17 @@ impl<'s> Cast<'s> {
         self.roster.wanted()
     }
 
+    /// Those to whom the lead may go: members that stay. Where nobody is to stay it is the lowest
+    /// ordinal, which is among the members again whatever number is asked for later.
+    pub fn heirs(&self) -> Vec<MemberId> {
+        let leader = self.engine.leader();
+        let stay: Vec<MemberId> = match self.roster.size() {
+            0 => self.members().take(1).collect(),
+            _ => self.wanted().collect(),
+        };
+        stay.into_iter().filter(|m| Some(*m) != leader).collect()
+    }
+
     /// From when on what members said counts.
     pub fn since(&self) -> Time {
         self.since
@@ -99,6 +114,11 @@ impl<'s> Cast<'s> {
     /// Who is who.
     pub fn engine(&self) -> &EngineView {
         &self.engine
+    }
+
+    /// The rules that people have suspended.
+    pub(crate) fn waivers(&self) -> &Waivers {
+        &self.waivers
     }
 
     /// Who leads.
@@ -111,9 +131,11 @@ impl<'s> Cast<'s> {
         safety::in_sync(self, member)
     }
 
-    /// Whether a member is Ready for long enough and, where there are roles, in sync.
+    /// Whether a member is Ready for long enough and, where there are roles, in sync, as far as its own
+    /// configuration lets it be.
     pub fn fit(&self, member: MemberId) -> bool {
-        self.available(member) && self.in_sync(member).is_ok()
+        let in_sync = || self.in_sync(member).is_ok() || safety::is_apart(self, member);
+        self.available(member) && in_sync()
     }
 
     /// How the claims of that member stand, by a ledger that may have moved on from ours.

@@ -12,13 +12,14 @@ pub type Template = Map<String, Value>;
 pub struct Change {
     /// By container: the new image.
     pub images: Map<String, Value>,
-    /// By container: all its CPU and memory, where some of it is new.
+    /// By container: the CPU and memory that are new, and no other.
     pub resources: BTreeMap<String, Value>,
     /// By key: the new label; None takes it away.
     pub labels: BTreeMap<String, Option<String>>,
     /// By key: the new annotation; None takes it away.
     pub annotations: BTreeMap<String, Option<String>>,
-    /// Containers that restart: those with new images, and those whose policy says so.
+    /// Containers that restart for their resources, because their policy says so. Which restart for
+    /// their image depends on the one that the pod has.
     pub restarts: BTreeSet<String>,
 }
 
@@ -53,7 +54,6 @@ pub fn between(old: &Template, new: &Template) -> Result<Change, NotInPlace> {
     because(asked_to_restart(&change))?;
     because(read_at_start(new, &change))?;
     because(resources(old, new, &mut change))?;
-    change.restarts.extend(change.images.keys().cloned());
     Ok(change)
 }
 
@@ -128,6 +128,13 @@ fn images(old: &Template, new: &Template) -> Map<String, Value> {
         .collect()
 }
 
+/// The image of every container of a template.
+pub fn all_images(template: &Template) -> Map<String, Value> {
+    let all = containers(template, "containers").filter(|c| !c["image"].is_null());
+    all.map(|c| (name(c).to_owned(), c["image"].clone()))
+        .collect()
+}
+
 fn metadata(old: &Template, new: &Template, field: &str) -> BTreeMap<String, Option<String>> {
     let read = |template: &Template| -> BTreeMap<String, String> {
         let found = template.get("metadata").and_then(|m| m.get(field));
@@ -198,11 +205,12 @@ fn asked(container: &Value) -> Asked {
     all
 }
 
-/// CPU and memory that a container asks for, as they stand in a pod.
-pub fn cpu_and_memory(container: &Value) -> Value {
+/// CPU and memory that a container asks for, as they stand in a pod: those of these parts and
+/// resources. Others may be somebody else's by now, an autoscaler's say.
+pub fn cpu_and_memory(container: &Value, of: impl Fn(&str, &str) -> bool) -> Value {
     let mut wanted = json!({});
     for ((part, resource), amount) in asked(container) {
-        if is_resizable(&resource) {
+        if is_resizable(&resource) && of(part, &resource) {
             wanted[part][&resource] = amount;
         }
     }
@@ -267,7 +275,7 @@ fn of_container(old: &Value, new: &Value, init: bool, change: &mut Change) -> Re
     let mut changed = BTreeSet::new();
     for key in keys.into_iter().filter(differs) {
         allowed(name, new, key, &before, &after)?;
-        changed.insert(key.1.as_str());
+        changed.insert((key.0, key.1.as_str()));
     }
     if changed.is_empty() {
         return Ok(());
@@ -277,15 +285,14 @@ fn of_container(old: &Value, new: &Value, init: bool, change: &mut Change) -> Re
             "init container {name} has run with what it asked for"
         ));
     }
-    if changed.iter().any(|r| restarts_for(new, r)) {
+    if changed.iter().any(|(_, r)| restarts_for(new, r)) {
         if change.images.contains_key(name) {
             return Err(format!("container {name} would restart twice"));
         }
         change.restarts.insert(name.to_owned());
     }
-    change
-        .resources
-        .insert(name.to_owned(), cpu_and_memory(new));
+    let wanted = cpu_and_memory(new, |part, resource| changed.contains(&(part, resource)));
+    change.resources.insert(name.to_owned(), wanted);
     Ok(())
 }
 

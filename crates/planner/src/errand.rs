@@ -22,7 +22,7 @@ pub struct Errand {
     pub phase: Phase,
     /// Which leadership of a controller wrote it down.
     pub epoch: i64,
-    /// Until then it must have come about.
+    /// Until then it must have come about, by the clock of whoever wrote it down.
     pub deadline: Time,
 }
 
@@ -79,10 +79,20 @@ impl Errand {
         self.epoch == epoch || crate::mutants::is_off(Rule::SwitchByItsAuthor)
     }
 
+    /// Until when it must have come about by our clock: as long as it may take after we first knew of
+    /// it. What is stored may be by a clock that is an hour off: one errand would never end, another
+    /// would be given up while the engine is at it.
+    pub(crate) fn due(&self, cast: &Cast<'_>) -> Time {
+        let engine = cast.ensemble.spec.engine.as_ref();
+        let seconds = engine.map_or(60, |e| e.switchover_timeout_seconds);
+        let known = cast.memory.errands_since.get(&self.id);
+        known.map_or(self.deadline, |since| since.plus_seconds(seconds))
+    }
+
     /// The phase that comes next, and why. Before the engine is asked, what counts is what became of
     /// looking again; afterwards, what is seen.
     pub(crate) fn next(&self, cast: &Cast<'_>, seen: impl FnOnce() -> Seen) -> (Phase, String) {
-        let late = self.deadline <= cast.now && !crate::mutants::is_off(Rule::SwitchHasADeadline);
+        let late = self.due(cast) <= cast.now && !crate::mutants::is_off(Rule::SwitchHasADeadline);
         let news = cast.memory.errands.get(&self.id);
         let abandoned = |cause: &str| (Phase::Abandoned, cause.to_owned());
         match (self.phase, news) {

@@ -14,10 +14,43 @@ pub struct Trouble {
     pub reason: Reason,
     /// In words, with names.
     pub message: String,
+    /// The node that does not answer, if that is what is wrong.
+    pub silent_node: Option<String>,
+}
+
+impl Trouble {
+    /// What has to happen, with the commands for this node; None if the reason's page says it all.
+    pub fn choices(&self) -> Option<String> {
+        let node = self.silent_node.as_ref()?;
+        Some(format!(
+            "Node {node} answers again, then this passes by itself. Only if you know that {node} is powered off: \
+             `kubectl taint node {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`. If it \
+             never comes back: `kubectl delete node {node}`."
+        ))
+    }
+
+    /// What to type first, for this node; None if it is not about a node.
+    pub fn next_command(&self) -> Option<String> {
+        let node = self.silent_node.as_ref()?;
+        Some(format!("kubectl describe node {node}"))
+    }
 }
 
 fn trouble(reason: Reason, message: String) -> Option<Trouble> {
-    Some(Trouble { reason, message })
+    Some(Trouble {
+        reason,
+        message,
+        silent_node: None,
+    })
+}
+
+/// The same, because a node does not answer.
+fn silent(reason: Reason, message: String, node: &str) -> Option<Trouble> {
+    Some(Trouble {
+        reason,
+        message,
+        silent_node: Some(node.to_owned()),
+    })
 }
 
 /// What keeps a member from serving; None if it serves, or is absent.
@@ -27,12 +60,13 @@ pub fn of(snap: &Cast<'_>, who: MemberId) -> Option<Trouble> {
     match snap.presence(who) {
         Presence::Absent | Presence::Serving => None,
         Presence::Leaving => leaving(snap, pod),
-        Presence::Unreachable => trouble(
+        Presence::Unreachable => silent(
             Reason::NodeUnreachable,
             format!(
                 "{name} is on node {}, which is not Ready or not known",
                 pod.node
             ),
+            &pod.node,
         ),
         _ if !pod.ended.is_empty() => trouble(
             Reason::Terminating,
@@ -46,7 +80,20 @@ fn leaving(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
     let name = &pod.meta.pin.name;
     let since = snap.memory.pod(&pod.meta.pin.uid).leaving_since;
     let since = since.unwrap_or(snap.now);
-    if since.plus_seconds(pod.grace_seconds + STUCK_AFTER_GRACE_SECONDS) <= snap.now {
+    let stuck = since.plus_seconds(pod.grace_seconds + STUCK_AFTER_GRACE_SECONDS) <= snap.now;
+    if node_is_silent(snap, pod) {
+        let message = format!(
+            "{name} was told to end, and its node {} does not answer: only its kubelet can say whether \
+             it still runs, so it is not replaced",
+            pod.node
+        );
+        let reason = match stuck {
+            true => Reason::StuckTerminating,
+            false => Reason::NodeUnreachable,
+        };
+        return silent(reason, message, &pod.node);
+    }
+    if stuck {
         let on = if pod.node.is_empty() {
             "no node".into()
         } else {
@@ -58,6 +105,12 @@ fn leaving(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
         );
     }
     trouble(Reason::Terminating, format!("{name} is ending"))
+}
+
+/// Whether the node of a pod is known not to answer. One that somebody has declared off needs nobody any more.
+fn node_is_silent(snap: &Snapshot, pod: &PodView) -> bool {
+    let node = snap.nodes.as_ref().and_then(|nodes| nodes.get(&pod.node));
+    node.is_some_and(|node| !node.ready && !node.out_of_service)
 }
 
 /// How long after its grace period a pod counts as stuck.

@@ -5,7 +5,7 @@ use crate::claims::ClaimGroup;
 use crate::ledger::Ledgers;
 use crate::roster::MemberId;
 use ensemble_api::Rule;
-use ensemble_api::status::LetGo;
+use ensemble_api::status::{LET_GO_MAX, LetGo};
 use std::collections::BTreeSet;
 
 /// The ledgers of a pass, and what is given up of former lives.
@@ -36,8 +36,12 @@ impl Lives {
         self.rebuilding.insert(who)
     }
 
-    /// Starts a new life for a member and writes down which claims of the old one go.
+    /// Starts a new life for a member and writes down which claims of the old one go; once there is
+    /// room to write them down.
     pub fn renew(&mut self, snap: &Cast<'_>, who: MemberId, consent: &str) {
+        if self.let_go.len() + snap.ensemble.spec.claims.len() > LET_GO_MAX {
+            return;
+        }
         self.ledgers.renew(who);
         for claim in &snap.ensemble.spec.claims {
             let name = snap.roster().claim(&claim.name, who);

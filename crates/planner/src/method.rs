@@ -2,10 +2,13 @@
 
 use crate::cast::Cast;
 use crate::change::{self, Change, NotInPlace, Template};
+use crate::memory::Images;
+use crate::replaced::Replaced;
 use crate::resize::{self, Standing};
 use crate::roster::MemberId;
 use crate::view::PodView;
 use crate::wish::Act;
+use ensemble_api::Rule;
 use ensemble_api::labels;
 use ensemble_api::spec::RolloutMethod;
 use serde_json::{Value, json};
@@ -49,6 +52,9 @@ pub fn choose(cast: &Cast<'_>, who: MemberId, target: &str) -> Choice {
     if pod.meta.incarnation != Some(cast.ledger().incarnation(who)) {
         return RECREATE;
     }
+    if let Some(put_back) = pod.put_back() {
+        return recreate_because(put_back.to_string());
+    }
     if pod.revision() == target {
         return finish_resize(cast, pod, target);
     }
@@ -67,14 +73,56 @@ pub fn choose(cast: &Cast<'_>, who: MemberId, target: &str) -> Choice {
         return recreate_because(format!("label {key} is kept by the engine"));
     }
     let restarts = all_restarts(pod, &change);
-    match held_back(cast, pod, &restarts) {
+    let resizes = !change.resources.is_empty() || pod.resize.is_some();
+    let unseen = || unseen(cast, pod).filter(|_| resizes || !restarts.is_empty());
+    let unknown = || unknown_image(cast, pod, target, &change);
+    match held_back(cast, pod, &restarts)
+        .or_else(unseen)
+        .or_else(unknown)
+    {
         Some(why) => recreate_because(why),
         None if change.is_empty() && pod.resize.is_none() => RECREATE,
-        None => {
-            let resizes = !change.resources.is_empty() || pod.resize.is_some();
-            in_place_by(&restarts, resizes, target)
-        }
+        None => in_place_by(&restarts, resizes, target),
     }
+}
+
+/// The first minor version of Kubernetes whose kubelets know generations of pods.
+const KNOWS_GENERATIONS: (u32, u32) = (1, 33);
+
+/// Why a change in place could not be seen to be complete: the kubelet does not say which generation of a
+/// pod it has looked at. What restarts nothing and resizes nothing need not be seen.
+fn unseen(cast: &Cast<'_>, pod: &PodView) -> Option<String> {
+    let node = cast.nodes.as_ref().and_then(|nodes| nodes.get(&pod.node));
+    let version = node.and_then(|n| n.kubelet);
+    let old = version.is_some_and(|v| v < KNOWS_GENERATIONS);
+    let silent = pod.reported && pod.observed_generation == 0;
+    if !old && !silent || crate::mutants::is_off(Rule::GenerationsTold) {
+        return None;
+    }
+    let version = version.map(|(major, minor)| format!(" (version {major}.{minor})"));
+    Some(format!(
+        "the kubelet of {}{} does not report the generation it has seen",
+        pod.node,
+        version.unwrap_or_default()
+    ))
+}
+
+/// Why nobody knows what to write: admission made another image of the one that this pod has, and the API
+/// server was not able to say what it makes of the new one. A new pod is admitted anew.
+fn unknown_image(cast: &Cast<'_>, pod: &PodView, target: &str, change: &Change) -> Option<String> {
+    let admitted = cast.memory.images(target);
+    let template = &cast.revisions.get(pod.revision())?.template;
+    let asked = change::all_images(template);
+    let mut new = change.images.keys().filter(|c| !admitted.contains_key(*c));
+    new.find_map(|name| {
+        let has = &pod.container(name)?.image;
+        let asked = asked.get(name)?.as_str()?;
+        (has != asked).then(|| {
+            format!(
+                "admission made {has} of {asked}, and what it makes of the new image is not known"
+            )
+        })
+    })
 }
 
 /// A member that has its revision, and not all its resources.
@@ -101,9 +149,14 @@ fn in_place_by(restarts: &BTreeSet<String>, resizes: bool, target: &str) -> Choi
     }
 }
 
-/// Containers that restart for a change, or for what is left of the one before.
+/// Containers of this pod that restart for a change, or for what is left of the one before. One that has
+/// the image already, from a mirror that admission put in or a change that was taken back, does not.
 fn all_restarts(pod: &PodView, change: &Change) -> BTreeSet<String> {
-    let mut restarts = change.restarts.clone();
+    let has = |name: &str| pod.container(name).map(|c| c.image.as_str());
+    let new = change.images.iter();
+    let new = new.filter(|(name, image)| has(name) != image.as_str());
+    let mut restarts: BTreeSet<String> = new.map(|(name, _)| name.clone()).collect();
+    restarts.extend(change.restarts.iter().cloned());
     restarts.extend(pod.resize.iter().flat_map(|r| r.restarts.clone()));
     restarts
 }
@@ -118,12 +171,25 @@ fn held_back(cast: &Cast<'_>, pod: &PodView, restarts: &BTreeSet<String>) -> Opt
     (!quiet).then(|| format!("container {} was restarted a while ago", restarted.name))
 }
 
+/// What this pod is to get, with its images as they would be written.
 fn change_to(cast: &Cast<'_>, pod: &PodView, target: &str) -> Result<Change, NotInPlace> {
     let template = |name: &str| cast.revisions.get(name).map(|r| &r.template);
     match (template(pod.revision()), template(target)) {
-        (Some(old), Some(new)) => change::between(old, new),
+        (Some(old), Some(new)) => as_written(old, new, cast.memory.images(target)),
         _ => Err(NotInPlace::Template),
     }
+}
+
+/// What differs between two templates, with the images that the API server makes of the new one: a
+/// mirror that it puts into new pods is put into running ones, too.
+fn as_written(old: &Template, new: &Template, admitted: &Images) -> Result<Change, NotInPlace> {
+    let mut change = change::between(old, new)?;
+    for (name, image) in &mut change.images {
+        if let Some(admitted) = admitted.get(name) {
+            *image = admitted.as_str().into();
+        }
+    }
+    Ok(change)
 }
 
 /// Whether a change in place restarts the engine's own container. Another one, an exporter's say,
@@ -152,13 +218,15 @@ pub enum InPlace {
 
 /// What is written next so that a pod gets a revision: first the images, the metadata, the revision,
 /// which containers that replaces and what is to be resized, in one write at the version that was
-/// read; then the resources, which have a door of their own.
+/// read; then the resources, which have a door of their own. Only what this change changes is written:
+/// what admission or somebody else made of the rest stays.
 pub fn in_place(
     pod: &Value,
     revision: &str,
     number: i64,
     old: &Template,
     new: &Template,
+    admitted: &Images,
 ) -> Option<InPlace> {
     let mut pod = pod.clone();
     pod["apiVersion"] = "v1".into();
@@ -168,13 +236,16 @@ pub fn in_place(
     if carries.as_str() == Some(revision) {
         return resize::applied(&pod).map(InPlace::Resize);
     }
-    let change = change::between(old, new).ok()?;
+    let mut change = as_written(old, new, admitted).ok()?;
+    if crate::mutants::is_off(Rule::OnlyWhatChanged) {
+        change.images = change::all_images(new);
+    }
     let wanted = to_resize(&pod, new, &change);
-    let replaces = replaces(&pod, new);
+    let replaced = Replaced::by(&pod, &change);
     for container in pod.pointer_mut("/spec/containers")?.as_array_mut()? {
         let name = container["name"].as_str().unwrap_or_default();
-        if let Some(image) = wanted_image(new, name) {
-            container["image"] = image;
+        if let Some(image) = change.images.get(name) {
+            container["image"] = image.clone();
         }
     }
     let ensemble = pod["metadata"]["labels"][labels::ENSEMBLE].clone();
@@ -193,19 +264,13 @@ pub fn in_place(
     labels_[labels::REVISION] = number.to_string().into();
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
     merge(annotations, &change.annotations);
-    annotations[labels::REPLACES] = replaces.join(",").into();
+    replaced.annotate(annotations);
     if wanted.is_empty() {
         annotations.as_object_mut()?.remove(labels::RESIZES);
     } else {
         annotations[labels::RESIZES] = resize::annotation(&wanted).into();
     }
     Some(InPlace::Pod(pod))
-}
-
-fn wanted_image(template: &Template, name: &str) -> Option<Value> {
-    let containers = template.get("spec")?.get("containers")?.as_array()?;
-    let container = containers.iter().find(|c| c["name"] == name)?;
-    container.get("image").cloned()
 }
 
 /// By container: what is to be resized for a change, and for what is left of the one before.
@@ -217,26 +282,18 @@ fn to_resize(pod: &Value, new: &Template, change: &Change) -> BTreeMap<String, V
     let mut wanted = change.resources.clone();
     for container in containers {
         let name = container["name"].as_str().unwrap_or_default();
-        if left.contains(name) {
-            wanted.insert(name.to_owned(), change::cpu_and_memory(container));
-        }
+        let Some(left) = left.get(name) else {
+            continue;
+        };
+        let new = wanted.get(name).cloned().unwrap_or_default();
+        let is_new = |part: &str, resource: &str| !new[part][resource].is_null();
+        let is_left = |part: &str, resource: &str| !left[part][resource].is_null();
+        let all = change::cpu_and_memory(container, |part, resource| {
+            is_new(part, resource) || is_left(part, resource)
+        });
+        wanted.insert(name.to_owned(), all);
     }
     wanted
-}
-
-/// `name=id` of the containers that new images replace. One that has the image already, from a change
-/// that was taken back, is not replaced. Those that restart for their resources are told by these.
-fn replaces(pod: &Value, new: &Template) -> Vec<String> {
-    let ids = container_ids(pod);
-    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-    let replaced = containers.filter_map(|c| {
-        let name = c["name"].as_str()?;
-        let image = wanted_image(new, name)?;
-        (c["image"] != image).then_some(name)
-    });
-    replaced
-        .map(|name| format!("{name}={}", ids.get(name).map_or("", String::as_str)))
-        .collect()
 }
 
 /// Labels or annotations as they are to be, but never what Ensemble itself keeps there.
@@ -259,16 +316,4 @@ fn is_kept_by_us(key: &str) -> bool {
         labels::STS_POD_INDEX,
     ];
     key.starts_with("ensemble.dev/") || ours.contains(&key)
-}
-
-fn container_ids(pod: &Value) -> BTreeMap<String, String> {
-    let statuses = pod.pointer("/status/containerStatuses");
-    let statuses = statuses.and_then(Value::as_array).into_iter().flatten();
-    statuses
-        .filter_map(|s| {
-            let name = s.get("name")?.as_str()?.to_owned();
-            let id = s.get("containerID").and_then(Value::as_str);
-            Some((name, id.unwrap_or_default().to_owned()))
-        })
-        .collect()
 }

@@ -63,6 +63,7 @@ mod tests {
             epoch: 1,
             since: Time(0).stamp(),
             target: String::new(),
+            waived: Vec::new(),
         });
         assert_eq!(status_can_wait(&snap, &new, last), None);
         let mut fewer = snap.ensemble.status.clone();

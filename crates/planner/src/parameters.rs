@@ -3,10 +3,9 @@
 
 use crate::cast::Cast;
 use crate::engine::{Duty, WhyUnknown};
-use crate::memory::Kind;
 use crate::roster::MemberId;
 use crate::wish::Cause;
-use ensemble_api::Reason;
+use ensemble_api::Rule;
 use ensemble_api::status::{ParameterChange, ParameterState};
 use std::collections::BTreeMap;
 
@@ -35,6 +34,39 @@ pub(crate) fn is_wanted(to: &Values, wanted: &Values) -> bool {
         .all(|(name, value)| wanted.get(name) == Some(value))
 }
 
+/// Whether something else than a change brings is wanted. A parameter that is no longer named is left as
+/// it is: what has begun is finished.
+pub(crate) fn is_contradicted(to: &Values, wanted: &Values) -> bool {
+    let other = |(name, value): (&String, &String)| wanted.get(name).is_some_and(|w| w != value);
+    to.iter().any(other)
+}
+
+/// What the leader runs with while a change is under way: it keeps the new values, and has the old ones
+/// as long as it waits for its restart. None while it may not have noticed yet.
+pub(crate) fn running(
+    cast: &Cast<'_>,
+    change: &ParameterChange,
+    kept: &Values,
+    noticed: bool,
+) -> Option<Values> {
+    let leader = cast.engine().leader()?;
+    let waits = cast.engine().standing(leader)?.pending_restart;
+    let mut running = kept.clone();
+    if !is_wanted(&change.to, kept) || !waits && noticed {
+        return Some(running);
+    }
+    if !waits {
+        return None;
+    }
+    for name in change.to.keys() {
+        match change.from.get(name) {
+            Some(old) => drop(running.insert(name.clone(), old.clone())),
+            None => drop(running.remove(name)),
+        }
+    }
+    Some(running)
+}
+
 /// What puts a change back; None takes a parameter away.
 pub(crate) fn back(change: &ParameterChange) -> BTreeMap<String, Option<String>> {
     let names = change.to.keys();
@@ -43,29 +75,21 @@ pub(crate) fn back(change: &ParameterChange) -> BTreeMap<String, Option<String>>
         .collect()
 }
 
-/// A change in words.
-pub(crate) fn words(change: &ParameterChange) -> String {
-    let one = |(name, value): (&String, &String)| match change.from.get(name) {
-        Some(old) => format!("{name} {old} -> {value}"),
-        None => format!("{name} -> {value}"),
-    };
-    let all: Vec<String> = change.to.iter().map(one).collect();
-    all.join(", ")
-}
-
-/// A member whose engine would not restart, in the engine's own words. That nobody answered says
-/// nothing about the value; the member's agent says so itself if its engine does not come up.
-pub(crate) fn failed(cast: &Cast<'_>) -> Option<String> {
+/// A member whose engine did not come up with a change, in the engine's own words. That nobody answered
+/// says nothing about the value; the member's agent says so itself if its engine does not come up. What
+/// came of an earlier change says nothing about this one.
+pub(crate) fn failed(cast: &Cast<'_>, change: &ParameterChange) -> Option<String> {
+    let of = change.words();
     cast.members().find_map(|m| {
         let name = cast.name_of(m);
-        let failure = cast.memory.failures.get(&(Kind::Pod, name.clone()))?;
-        let words = match failure.reason {
-            Reason::EngineFailing => &failure.message,
-            Reason::EngineUnreachable => match cast.engine().standing(m).map(|s| &s.duty) {
+        let news = cast.memory.restarts.get(&name);
+        let news = news.filter(|n| n.of == of || crate::mutants::is_off(Rule::FailureOfThisChange));
+        let words = match &news?.failed {
+            Some(words) => words,
+            None => match cast.engine().standing(m).map(|s| &s.duty) {
                 Some(Duty::Unknown(WhyUnknown::Unreadable(state))) => state,
                 _ => return None,
             },
-            _ => return None,
         };
         Some(format!("{name} did not come up with it: {words}"))
     })
@@ -85,8 +109,8 @@ pub(crate) fn restarting(cast: &Cast<'_>) -> Option<Cause> {
     let (wanted, kept) = (wanted(cast)?, kept(cast)?);
     match change.state {
         ParameterState::Applying => {
-            let told = is_wanted(&change.to, kept) && is_wanted(&change.to, &wanted);
-            (told && failed(cast).is_none()).then(|| Cause::Parameters(words(change)))
+            let told = is_wanted(&change.to, kept) && !is_contradicted(&change.to, &wanted);
+            (told && failed(cast, change).is_none()).then(|| Cause::Parameters(change.words()))
         }
         ParameterState::RollingBack => {
             let mut back = back(change).into_iter();

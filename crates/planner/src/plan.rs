@@ -15,7 +15,7 @@ use crate::steps::{
 use crate::time::Time;
 use crate::wish::wishes;
 use crate::write::Write;
-use ensemble_api::{Blocker, Reason, Report};
+use ensemble_api::{Blocker, Reason, Report, Rule};
 
 /// What is to happen next, and why.
 #[derive(Debug)]
@@ -96,6 +96,15 @@ pub fn plan(snap: &Snapshot) -> Plan {
         marked,
     };
     status::write(&cast, &revisions, &safety, sheet, durable)
+}
+
+/// What a person types to do without a rule for one member and a while.
+pub(crate) fn waive_command(snap: &Snapshot, rule: Rule, member: &str) -> String {
+    format!(
+        "ensemble waive {} {rule} --member {member} --reason TEXT --for 10m -n {}",
+        snap.name(),
+        snap.ensemble.namespace
+    )
 }
 
 /// A blocker with what its reason's page says.

@@ -1,7 +1,7 @@
 //! What we know of a member's pod. Down is proven, never guessed.
 
 use crate::snapshot::Snapshot;
-use crate::view::{ContainerState, Phase, PodView};
+use crate::view::{ContainerState, ContainerView, Phase, PodView};
 use ensemble_api::Rule;
 
 /// The pod garbage collector of Kubernetes waits as long before it believes it.
@@ -70,16 +70,18 @@ pub fn of_pod(snap: &Snapshot, pod: &PodView) -> Presence {
     if let Some(proof) = proof_of_down(snap, pod) {
         return Presence::Down(proof);
     }
-    let node_ready = match &snap.nodes {
-        None => true,
-        Some(nodes) => nodes.get(&pod.node).is_some_and(|n| n.ready),
-    };
-    match (node_ready, pod.ready) {
+    match (node_answers(snap, &pod.node), pod.ready) {
         (false, _) => Presence::Unreachable,
         (true, true) => Presence::Serving,
         (true, false) if first_run(snap, pod) => Presence::Starting,
         (true, false) => Presence::Unhealthy,
     }
+}
+
+/// Whether a node's kubelet reports. Without nodes to look at, nothing says otherwise.
+pub(crate) fn node_answers(snap: &Snapshot, node: &str) -> bool {
+    let nodes = snap.nodes.as_ref();
+    nodes.is_none_or(|nodes| nodes.get(node).is_some_and(|n| n.ready))
 }
 
 /// A pod in its first run is on its way rather than unwell; both cost the same, only the words
@@ -124,8 +126,14 @@ fn node_gone(snap: &Snapshot, node: &str) -> Option<ProofOfDown> {
     (since.plus_seconds(NODE_GONE_AFTER_SECONDS) <= snap.now).then_some(ProofOfDown::NodeGone)
 }
 
-/// A container that is being created may run before our next write arrives, so it proves nothing.
+/// What may run before our next write arrives proves nothing: a container that is being created, and one
+/// that has ended and is started again at once, before its kubelet backs off.
 fn about_to_run(pod: &PodView) -> bool {
+    let ends_once = !crate::mutants::is_off(Rule::EndedOnceIsNotDown);
+    let mut containers = pod.containers.iter();
+    if ends_once && containers.any(is_restarted_at_once) {
+        return true;
+    }
     pod.containers.iter().all(|c| match &c.state {
         ContainerState::Waiting { reason, .. } => {
             matches!(
@@ -136,4 +144,15 @@ fn about_to_run(pod: &PodView) -> bool {
         ContainerState::Running => true,
         ContainerState::Ended { exit_code, .. } => *exit_code == 0,
     })
+}
+
+/// It ended for the first time. What runs before the others, and to an end, may be through.
+fn is_restarted_at_once(container: &ContainerView) -> bool {
+    match container.state {
+        ContainerState::Ended { exit_code, .. } => {
+            let through = container.init && exit_code == 0;
+            container.restarts == 0 && !through
+        }
+        _ => false,
+    }
 }

@@ -1,7 +1,7 @@
 //! Helper pods that pull images ahead, and how far they are.
 
 use crate::evidence;
-use crate::view::{ContainerState, ContainerView, PodView};
+use crate::view::{ContainerState, ContainerView, Phase, PodView};
 use ensemble_api::Reason;
 
 /// How far a helper is.
@@ -13,6 +13,8 @@ pub enum Pull {
     Pulled,
     /// An image cannot be pulled, for that cause.
     Failed(String),
+    /// Its kubelet did not take it, for that cause: the node is full, say.
+    Rejected(String),
 }
 
 impl Pull {
@@ -31,6 +33,10 @@ impl Pull {
             _ => true,
         };
         let done = !pod.containers.is_empty() && pod.containers.iter().all(tried);
-        if done { Self::Pulled } else { Self::Pulling }
+        match (done, pod.phase) {
+            (true, _) => Self::Pulled,
+            (false, Phase::Ended) => Self::Rejected(pod.ended.clone()),
+            (false, _) => Self::Pulling,
+        }
     }
 }

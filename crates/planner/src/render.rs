@@ -1,6 +1,7 @@
 //! The objects that members are made of, as JSON. What the user wrote stays as it was written.
 
 use crate::cast::Cast;
+use crate::memory::Images;
 use crate::roster::{MemberId, Roster};
 use crate::snapshot::Snapshot;
 use ensemble_api::{labels, names};
@@ -168,6 +169,14 @@ pub fn trial_pod(snap: &Cast<'_>, member: Member<'_>) -> Value {
     let mut body = pod(snap, member);
     body["metadata"]["name"] = format!("{}-trial-{}", snap.name(), suffix(member.revision)).into();
     body
+}
+
+/// By container: the image that the API server made of the one in the template.
+pub fn images(pod: &Value) -> Images {
+    let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
+    let containers = containers.into_iter().flatten();
+    let pair = |c: &Value| Some((c["name"].as_str()?.into(), c["image"].as_str()?.into()));
+    containers.filter_map(pair).collect()
 }
 
 /// What distinguishes two pods that the API server made of two revisions: everything but names.
@@ -370,6 +379,40 @@ impl Wanted {
     }
 }
 
+impl Wanted {
+    /// What brings an object of ours up to date: its spec, stamp and owner.
+    pub fn refresh(&self, snap: &Snapshot) -> Value {
+        let mut body = json!({
+            "metadata": {"ownerReferences": [owner(snap)]},
+            "spec": self.spec,
+        });
+        if let Some(stamp) = &self.stamp {
+            body["metadata"]["annotations"] = json!({labels::MADE_OF: stamp});
+        }
+        body
+    }
+
+    /// The same Service, which also leads to pods that are not Ready.
+    pub fn published(&self) -> Self {
+        let mut wanted = self.clone();
+        wanted.spec["publishNotReadyAddresses"] = true.into();
+        wanted.stamp = Some(made_of(&wanted.spec));
+        wanted
+    }
+}
+
+/// All values of the role label that say that a member is the primary, the one of the spec first: agents
+/// of several versions may be there at once.
+pub fn primary_values(snap: &Snapshot) -> Vec<&str> {
+    let Some(engine) = &snap.ensemble.spec.engine else {
+        return Vec::new();
+    };
+    let label = engine.role_label();
+    let also = snap.abilities.also_primary.iter().copied();
+    let also = also.filter(|value| *value != label.primary && *value != label.replica);
+    std::iter::once(label.primary).chain(also).collect()
+}
+
 /// The Service that leads to members of one role; None if no port is known.
 pub fn role_service(snap: &Snapshot, name: String, role: &str) -> Option<Wanted> {
     let ports = engine_ports(snap);
@@ -379,7 +422,8 @@ pub fn role_service(snap: &Snapshot, name: String, role: &str) -> Option<Wanted>
     if ports.is_empty() {
         return None;
     }
-    let spec = json!({"ports": ports, "selector": wanted});
+    // Said either way: what a patch does not name stays as it is.
+    let spec = json!({"ports": ports, "selector": wanted, "publishNotReadyAddresses": false});
     Some(Wanted {
         name,
         stamp: Some(made_of(&spec)),
@@ -395,7 +439,8 @@ fn made_of(spec: &Value) -> String {
 }
 
 /// The budgets that are to be, disjoint by construction: with roles one for the primary and one for
-/// all others, else one for all.
+/// all others, else one for all. None that keeps nobody: the API server refuses under it to evict a
+/// pod that is not Ready, so that neither a drain nor a corrected template would ever get through.
 pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
     let budget = |name: String, spec: Value, stamp: Option<String>| Wanted {
         name,
@@ -405,11 +450,13 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
         kind: "PodDisruptionBudget",
     };
     let Some(engine) = &snap.ensemble.spec.engine else {
+        let minimum = budget_minimum(snap);
         let spec = json!({
-            "minAvailable": budget_minimum(snap),
+            "minAvailable": minimum,
             "selector": {"matchLabels": selector(snap)},
         });
-        return vec![budget(names::budget(snap.name()), spec, None)];
+        let one = (minimum > 0).then(|| budget(names::budget(snap.name()), spec, None));
+        return one.into_iter().collect();
     };
     let replicas = Roster::of(&snap.ensemble).size();
     if replicas < 2 {
@@ -417,13 +464,14 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
         return Vec::new();
     }
     let label = engine.role_label();
+    let primary = primary_values(snap);
     let one = |name: String, operator: &str, minimum: u32| {
         let spec = json!({
             "minAvailable": minimum,
             "selector": {
                 "matchLabels": selector(snap),
                 "matchExpressions": [
-                    {"key": label.key, "operator": operator, "values": [label.primary]},
+                    {"key": label.key, "operator": operator, "values": primary},
                 ],
             },
         });
@@ -431,10 +479,11 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
         budget(name, spec, Some(stamp))
     };
     let others = (replicas - 1).saturating_sub(snap.ensemble.spec.rollout.max_unavailable);
-    vec![
-        one(names::primary(snap.name()), "In", 1),
-        one(names::replicas(snap.name()), "NotIn", others),
-    ]
+    let mut budgets = vec![one(names::primary(snap.name()), "In", 1)];
+    if others > 0 {
+        budgets.push(one(names::replicas(snap.name()), "NotIn", others));
+    }
+    budgets
 }
 
 /// How many members a budget must keep.

@@ -185,9 +185,9 @@ pub fn applied(pod: &Value) -> Option<Value> {
     Some(pod)
 }
 
-/// The names of containers in a pod's annotation.
-pub fn outstanding(pod: &Value) -> BTreeSet<String> {
-    wanted(pod).unwrap_or_default().into_keys().collect()
+/// By container: what a pod's annotation says.
+pub fn outstanding(pod: &Value) -> BTreeMap<String, Value> {
+    wanted(pod).unwrap_or_default()
 }
 
 /// Where a member's resize stands.

@@ -5,7 +5,7 @@
 use crate::cast::Cast;
 use crate::engine::Tell;
 use crate::memory::Failure;
-use crate::plan::{Plan, Watch, blocker};
+use crate::plan::{Plan, Watch, blocker, waive_command};
 use crate::safety::{Letting, Permit, Refusal};
 use crate::steps::evicted;
 use crate::time::{Time, Wake};
@@ -106,7 +106,21 @@ impl<'s> Sheet<'s> {
         let mut blocker = blocker(self.snap, refusal.reason, message);
         blocker.observed = refusal.observed.clone();
         blocker.limit = refusal.limit.clone();
+        let lasts = self.lasts(action, &member);
+        if let Some(rule) = refusal
+            .way_out(lasts)
+            .filter(|_| blocker.next_command.is_empty())
+        {
+            blocker.next_command = waive_command(self.snap, rule, &member);
+        }
         self.block(action, Some(member), cause, blocker);
+    }
+
+    /// Whether a step has waited for longer than the rollout may make no progress.
+    pub fn lasts(&self, action: Action, member: &str) -> bool {
+        let since = Time::from_stamp(&self.since(action, Some(member)));
+        let seconds = self.snap.ensemble.spec.rollout.progress_deadline_seconds;
+        since.plus_seconds(seconds) <= self.snap.now
     }
 
     /// Since when this step runs or waits: as stored, else from now.

@@ -1,7 +1,7 @@
 //! How the lead is passed on: the newest switchover, and the only way to propose another.
 
 use crate::cast::Cast;
-use crate::plan::blocker;
+use crate::plan::{blocker, waive_command};
 use crate::revision::Revisions;
 use crate::roster::MemberId;
 use crate::safety::{Refusal, Safety, Sake};
@@ -9,7 +9,7 @@ use crate::sheet::Sheet;
 use crate::time::Time;
 use ensemble_api::report::Action;
 use ensemble_api::status::{SwitchPhase, Switchover};
-use ensemble_api::{Reason, StepState};
+use ensemble_api::{Reason, Rule, StepState};
 
 /// The newest switchover as it is to be stored. Lent to whoever may want another; while one is
 /// under way, nobody gets it.
@@ -62,11 +62,7 @@ impl<'s> Succession<'s> {
     ) -> Proposal {
         let snap = self.snap;
         let leader = snap.engine().leader();
-        let others: Vec<MemberId> = snap
-            .roster()
-            .wanted()
-            .filter(|m| Some(*m) != leader)
-            .collect();
+        let others = snap.heirs();
         let mut heirs: Vec<MemberId> = others
             .iter()
             .copied()
@@ -101,8 +97,11 @@ impl<'s> Succession<'s> {
             })
             .collect();
         let message = format!("nobody can take over; {}", why.join("; "));
-        let blocker = blocker(snap, Reason::NoSuccessor, message.clone());
+        let mut blocker = blocker(snap, Reason::NoSuccessor, message.clone());
         let leader = leader.map(|m| snap.roster().name(m));
+        if let Some(leader) = leader.as_ref().filter(|l| sheet.lasts(Action::Switch, l)) {
+            blocker.next_command = waive_command(snap, Rule::PrimaryHandedOver, leader);
+        }
         sheet.block(Action::Switch, leader, sake.cause, blocker);
         Proposal::Nobody(message)
     }
@@ -125,7 +124,8 @@ impl<'s> Succession<'s> {
         let tries = failed.map_or(0, |s| s.tries);
         if let Some(failed) = failed.filter(|_| sake.request.is_empty()) {
             let pause = 2_i64 << tries.min(5);
-            let again = Time::from_stamp(&failed.since).plus_ms(pause * 1000);
+            let since = Time::past(&failed.since, snap.now);
+            let again = since.map_or(snap.now, |since| since.plus_ms(pause * 1000));
             if again > snap.now {
                 sheet.wake(again);
                 let message = format!(
@@ -145,6 +145,9 @@ impl<'s> Succession<'s> {
                 Proposal::Made
             }
             Err(refusal) => {
+                if let Some(at) = safety.switch_waits_until(to) {
+                    sheet.wake(at);
+                }
                 sheet.refused(Action::Switch, member, sake.cause, &refusal);
                 Proposal::Refused(refusal)
             }

@@ -23,6 +23,12 @@ impl Time {
         Stamp(seconds.unwrap_or(jiff::Timestamp::UNIX_EPOCH))
     }
 
+    /// What was stored as past, if it is past by our clock, too. One from the future was written by
+    /// another clock and says nothing of how long ago it was.
+    pub fn past(stamp: &Stamp, now: Self) -> Option<Self> {
+        Some(Self::from_stamp(stamp)).filter(|time| *time <= now)
+    }
+
     /// What we once wrote ourselves, read back.
     pub fn from_stamp(stamp: &Stamp) -> Self {
         Self(stamp.0.as_second().saturating_mul(1000))
@@ -37,5 +43,18 @@ impl Wake {
     /// Be woken at that time, if it is not already an earlier one.
     pub fn at(&mut self, time: Time) {
         self.0 = Some(self.0.map_or(time, |t| t.min(time)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_from_the_future_tells_no_age() {
+        let now = Time(1_700_000_000_500);
+        assert_eq!(Time::past(&now.stamp(), now), Some(Time(1_700_000_000_000)));
+        let ahead = now.plus_seconds(3_600).stamp();
+        assert_eq!(Time::past(&ahead, now), None);
     }
 }

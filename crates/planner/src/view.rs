@@ -12,6 +12,7 @@ pub use pod::{ContainerState, ContainerView, Phase, PodView};
 use crate::kinds::Kind;
 use crate::quantity::{self, Quantity};
 use crate::snapshot::Snapshot;
+use ensemble_api::request::AcceptedWaiver;
 use ensemble_api::{EnsembleRequestSpec, EnsembleSpec, EnsembleStatus, labels};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -110,7 +111,10 @@ fn text(value: &Value, path: &str) -> String {
         .to_owned()
 }
 
-fn strings(value: Option<&Value>, keep: impl Fn(&str) -> bool) -> BTreeMap<String, String> {
+pub(crate) fn strings(
+    value: Option<&Value>,
+    keep: impl Fn(&str) -> bool,
+) -> BTreeMap<String, String> {
     let map = value.and_then(Value::as_object).into_iter().flatten();
     map.filter(|(k, _)| keep(k))
         .filter_map(|(k, v)| Some((k.clone(), v.as_str()?.to_owned())))
@@ -294,6 +298,15 @@ pub struct NodeView {
     pub cpu: Option<Quantity>,
     /// The memory that it has for pods, if it says so.
     pub memory: Option<Quantity>,
+    /// Major and minor version of its kubelet, if it says so.
+    pub kubelet: Option<(u32, u32)>,
+}
+
+/// `v1.33.4+k3s1` as 1 and 33.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.trim_start_matches('v').split('.');
+    let mut number = || parts.next()?.parse().ok();
+    Some((number()?, number()?))
 }
 
 impl View for NodeView {
@@ -317,6 +330,7 @@ impl View for NodeView {
             cordoned,
             cpu: has("cpu"),
             memory: has("memory"),
+            kubelet: version(&text(node, "/status/nodeInfo/kubeletVersion")),
         })
     }
 }
@@ -363,6 +377,8 @@ impl Kept for RevisionView {
 pub struct ServiceView {
     /// Metadata.
     pub meta: Meta,
+    /// The labels by which it selects pods.
+    pub selector: BTreeMap<String, String>,
 }
 
 impl View for ServiceView {
@@ -370,7 +386,12 @@ impl View for ServiceView {
 
     fn read(service: &Value) -> Result<Self, Unreadable> {
         let meta = Meta::read(service);
-        Ok(Self { meta })
+        let selector = service.pointer("/spec/selector").and_then(Value::as_object);
+        let text = |(k, v): (&String, &Value)| Some((k.clone(), v.as_str()?.to_owned()));
+        Ok(Self {
+            meta,
+            selector: selector.into_iter().flatten().filter_map(text).collect(),
+        })
     }
 }
 
@@ -395,6 +416,11 @@ pub struct RequestView {
     pub finished: bool,
     /// When its outcome was known, by our own writing.
     pub finished_at: Option<crate::Time>,
+    /// When it was created, by the API server's clock. That may differ from ours: it only ever ends
+    /// something sooner.
+    pub created: Option<crate::Time>,
+    /// Of a waiver: that it was accepted, by our own writing.
+    pub waiver: Option<AcceptedWaiver>,
 }
 
 impl View for RequestView {
@@ -406,13 +432,22 @@ impl View for RequestView {
             field: "spec".into(),
             cause: e.to_string(),
         })?;
-        let stamp = at(request, "/status/finishedAt").cloned();
-        let finished_at = stamp.and_then(|v| serde_json::from_value(v).ok());
+        let stamp = |path: &str| {
+            let found = at(request, path).cloned();
+            found.and_then(|v| serde_json::from_value(v).ok())
+        };
+        let waiver = at(request, "/status/waiver").cloned();
         Ok(Self {
             meta: Meta::read(request),
             spec,
             finished: at(request, "/status/outcome").is_some_and(|v| !v.is_null()),
-            finished_at: finished_at.as_ref().map(crate::Time::from_stamp),
+            finished_at: stamp("/status/finishedAt")
+                .as_ref()
+                .map(crate::Time::from_stamp),
+            created: stamp("/metadata/creationTimestamp")
+                .as_ref()
+                .map(crate::Time::from_stamp),
+            waiver: waiver.and_then(|v| serde_json::from_value(v).ok()),
         })
     }
 }

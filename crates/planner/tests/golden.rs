@@ -47,7 +47,10 @@ fn snapshot(text: &str) -> Snapshot {
                 snap.revisions
                     .insert(name, RevisionView::read(object).unwrap()),
             ),
-            "Service" => drop(snap.services.insert(name, ServiceView { meta })),
+            "Service" => {
+                let read = ServiceView::read(object).unwrap();
+                drop(snap.services.insert(name, read));
+            }
             "PodDisruptionBudget" => {
                 drop(snap.budgets.insert(name, BudgetView::read(object).unwrap()))
             }

@@ -11,7 +11,11 @@ use ensemble_engines::patroni::Role;
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::WhyUnknown;
 use ensemble_planner::errand::Errand;
+use ensemble_planner::memory::{Check, Images, Kind};
+use ensemble_planner::method::{InPlace, in_place};
 use ensemble_planner::roster::MemberId;
+use ensemble_planner::safety::How;
+use ensemble_planner::waivers::Waivers;
 use ensemble_planner::wish::{Act, Cause, Round, Wish};
 use ensemble_planner::{Safety, Time, confirm, confirm_errand, mutants};
 use serde_json::json;
@@ -20,6 +24,16 @@ use serde_json::json;
 fn handing_over() -> World {
     let mut world = World::led(3, 0);
     world.prepared("2").updated(1, "2").updated(2, "2");
+    world
+}
+
+/// All members run, none is Ready for long, and a newer template is there.
+fn unready() -> World {
+    let mut world = World::settled(3);
+    world.prepared("2");
+    for ordinal in 0..3 {
+        world.unhealthy(ordinal, NOW - 90_000);
+    }
     world
 }
 
@@ -42,7 +56,94 @@ fn may(world: &World, ordinal: u32, act: Act) -> bool {
 /// safe.
 type Case = (Rule, fn() -> bool);
 
+/// A quota refuses a pod that asks for so much.
+fn quota_refuses(world: &mut World, tag: &str, requested: &str) {
+    world.refused(tag, 5);
+    let Some(Check::Refused(failure)) = world.memory.checks.get_mut(&revision_name(tag)) else {
+        return;
+    };
+    failure.reason = ensemble_api::Reason::QuotaExceeded;
+    failure.message = format!(
+        "is forbidden: exceeded quota: small, requested: {requested}, used: x=3, limited: x=3"
+    );
+}
+
+/// Whether within-budget is suspended for a member.
+fn suspended(world: &World, rule: Rule, ordinal: u32) -> bool {
+    let snap = world.snapshot();
+    let waivers = Waivers::of(&snap, Cast::of(&snap).roster());
+    waivers.suspend(rule, member(ordinal))
+}
+
 const CASES: &[Case] = &[
+    (Rule::WaivedForOneMember, || {
+        let mut world = World::settled(3);
+        world.waived("within-budget", "orders-2", 600);
+        !suspended(&world, Rule::WithinBudget, 1)
+    }),
+    (Rule::WaiverExpires, || {
+        let mut world = World::settled(3);
+        world.waived("within-budget", "orders-2", 600).after(600);
+        !suspended(&world, Rule::WithinBudget, 2)
+    }),
+    (Rule::SomeRulesStand, || {
+        let mut world = World::settled(3);
+        world.waive("w", "claims-intact", "orders-2", 600);
+        let until = Time(NOW + 600_000).stamp();
+        world.requests.get_mut("w").unwrap()["status"] =
+            json!({"waiver": {"until": until, "epoch": 7}});
+        !suspended(&world, Rule::ClaimsIntact, 2)
+    }),
+    (Rule::OnlyWhatChanged, || {
+        let mut world = World::settled(1);
+        let mirrored = json!([{"name": "app", "image": "mirror/app:1"}]);
+        world.pod(0, &json!({"spec": {"containers": mirrored}}));
+        let (from, mut to) = (template("1"), template("1"));
+        to.insert("metadata".into(), json!({"labels": {"tier": "gold"}}));
+        let pod = &world.pods["orders-0"];
+        let write = in_place(pod, "orders-2", 2, &from, &to, &Images::new());
+        matches!(write, Some(InPlace::Pod(pod))
+                 if pod["spec"]["containers"][0]["image"] == "mirror/app:1")
+    }),
+    (Rule::PutBackNoticed, || {
+        let mut world = World::settled(1);
+        let note = json!({"ensemble.dev/replaces": "app=run-1",
+                          "ensemble.dev/replaces-images": "{\"app\":\"app:1\"}"});
+        world.pod(0, &json!({"metadata": {"annotations": note}}));
+        world.pods.get_mut("orders-0").unwrap()["status"]["containerStatuses"][0]["containerID"] =
+            "run-1".into();
+        !world.snapshot().pods["orders-0"].is_changing()
+    }),
+    (Rule::GenerationsTold, || {
+        let mut world = World::settled(3);
+        world.prepared("2");
+        world.spec(&json!({"rollout": {"method": "InPlaceIfPossible"}}));
+        world.pod(2, &json!({"status": {"observedGeneration": null}}));
+        steps(&world.plan()).contains(&"Recreate orders-2 Running".to_owned())
+    }),
+    (Rule::TemplateTried, || {
+        let mut world = World::settled(3);
+        world.image("2").revision("2", 2);
+        world.spec(&json!({"rollout": {"prePull": "Skip"}}));
+        granted(&world).is_empty()
+    }),
+    (Rule::NoMoreThanBefore, || {
+        let mut world = World::settled(3);
+        world.image("2").revision("2", 2);
+        world.spec(&json!({"rollout": {"prePull": "Skip"}}));
+        quota_refuses(&mut world, "1", "requests.cpu=1");
+        quota_refuses(&mut world, "2", "requests.cpu=2");
+        granted(&world).is_empty()
+    }),
+    (Rule::GrowthPaced, || {
+        let mut world = World::led(3, 0);
+        world.spec(&json!({"replicas": 10})).ledger(10, "0-2");
+        for ordinal in 3..10 {
+            world.claim("data", ordinal).claim("wal", ordinal);
+        }
+        let created = created_members(&world.plan());
+        created.iter().filter(|c| c.starts_with("Pod ")).count() == 2
+    }),
     (Rule::LedgerFirst, || {
         let mut world = World::new(1);
         world.revision("1", 1).passed("1");
@@ -63,6 +164,7 @@ const CASES: &[Case] = &[
         world
             .ledger(2, "0")
             .spec(&json!({"replicas": 2}))
+            .fit_budget()
             .passed("1")
             .gone(0);
         world.claims.clear();
@@ -137,6 +239,14 @@ const CASES: &[Case] = &[
         let budget = world.budgets.get_mut("orders-members").unwrap();
         budget["status"] = json!({"disruptedPods": {"orders-2": "2026-11-16T00:19:50Z"}});
         written(&world.plan()).is_empty()
+    }),
+    (Rule::UnreadyByVersion, || {
+        let mut world = World::settled(3);
+        world.prepared("2").store_status();
+        world.unhealthy(2, NOW);
+        let snap = world.snapshot();
+        let warrant = confirm(&snap, &snap.ensemble.status.in_flight[0], Time(0));
+        warrant.unwrap().how() == How::Delete
     }),
     (Rule::ClaimsIntact, || {
         let mut world = World::settled(3);
@@ -292,6 +402,48 @@ const CASES: &[Case] = &[
         world.switching(0, 1, 7, "Proposed").epoch += 1;
         switchover(&world.plan()).is_some_and(|s| s.0 == "Abandoned")
     }),
+    (Rule::ApartCostsNoBudget, || {
+        let mut world = World::led(3, 0);
+        world.prepared("2").updated(2, "2");
+        world.but(0, |s| s.attached.retain(|n, _| n != "orders-2"));
+        world.but(2, |s| s.streams = false);
+        granted(&world) == ["orders-1"]
+    }),
+    (Rule::ApartIsNoCopy, || {
+        let mut world = handing_over();
+        world.but(1, |s| s.streams = false);
+        world.but(2, |s| s.streams = false);
+        switchover(&world.plan()).is_none()
+    }),
+    (Rule::SuccessorFollowsTheLeader, || {
+        let mut world = handing_over();
+        world.but(2, |s| s.electable = false);
+        let mut stream = None;
+        world.but(0, |s| stream = s.attached.remove("orders-1"));
+        world.but(2, |s| {
+            s.attached.extend([("orders-1".into(), stream.unwrap())])
+        });
+        switchover(&world.plan()).is_none()
+    }),
+    (Rule::SuccessorApplied, || {
+        let mut world = handing_over();
+        world.but(1, |s| s.unreplayed = 1 << 30);
+        world.but(2, |s| s.unreplayed = 1 << 30);
+        switchover(&world.plan()).is_none()
+    }),
+    (Rule::PrimaryRouted, || {
+        let mut world = World::led(3, 0);
+        world.pod(0, &json!({"metadata": {"labels": {"role": "master"}}}));
+        let service = body(&world.plan(), Kind::Service, "orders-primary");
+        service["spec"]["selector"]["role"] == "master"
+    }),
+    (Rule::FailureOfThisChange, || {
+        let mut world = World::led(3, 0);
+        world.parameter("shared_buffers", "64MB", "128MB");
+        world.not_restarted(2, Some("restart failed"));
+        world.memory.restarts.get_mut("orders-2").unwrap().of = "another".into();
+        !granted(&world).is_empty()
+    }),
     (Rule::ParametersInOrder, || {
         let mut world = World::led(3, 0);
         world.parameter("max_connections", "100", "200");
@@ -309,6 +461,21 @@ const CASES: &[Case] = &[
         let mut world = World::settled(3);
         world.ensemble["status"]["epoch"] = 8.into();
         ensemble_planner::safety::superseded(&world.snapshot())
+    }),
+    (Rule::TakeOverAfterSilence, || {
+        let mut world = World::settled(3);
+        world.ensemble["status"]["epoch"] = 8.into();
+        let snap = world.after(59).snapshot();
+        let mut memory = (*snap.memory).clone();
+        memory.overtaken = Some(ensemble_planner::memory::Overtaken {
+            since: snap.now.plus_ms(-59_000),
+            times: 0,
+        });
+        let snap = ensemble_planner::Snapshot {
+            memory: memory.into(),
+            ..snap
+        };
+        ensemble_planner::safety::takes_over_at(&snap).is_some_and(|at| at > snap.now)
     }),
     (Rule::ClaimUnused, || {
         let mut world = World::settled(3);
@@ -331,6 +498,115 @@ const CASES: &[Case] = &[
         let mut world = handing_over();
         world.spec(&json!({"rollout": {"primary": "Restart", "maxUnavailable": 3}}));
         granted(world.but(0, |s| s.attached.clear())).is_empty()
+    }),
+    (Rule::SingleRunsAlone, || {
+        let mut world = World::led(2, 0);
+        world.spec(&json!({"replicas": 1})).prepared("2");
+        granted(world.leaving(1, 1)).is_empty()
+    }),
+    (Rule::CopiesLeft, || {
+        let mut world = World::led(3, 0);
+        world.spec(&json!({"replicas": 2})).but(0, |s| {
+            s.attached.remove("orders-1");
+        });
+        granted(&world).is_empty()
+    }),
+    (Rule::LastPrimaryFirst, || {
+        let mut world = World::led(3, 2);
+        for ordinal in 0..3 {
+            world.gone(ordinal);
+        }
+        created_members(&world.passed("1").plan()) == ["Pod orders-2"]
+    }),
+    // What only a person overrides, and what makes an exception.
+    (Rule::RolloutNotPaused, || {
+        let mut world = World::settled(3);
+        world.prepared("2").store_status();
+        let snap = world.spec(&json!({"suspend": true})).snapshot();
+        confirm(&snap, &snap.ensemble.status.in_flight[0], Time(0)).is_err()
+    }),
+    (Rule::Approved, || {
+        let mut world = handing_over();
+        world.spec(&json!({"rollout": {"primary": "Supervised"}}));
+        granted(world.lead(1, 8)).is_empty()
+    }),
+    (Rule::PauseRemembered, || {
+        let mut world = World::led(3, 0);
+        world.prepared("2").but(0, |s| s.paused = true);
+        world.store_status();
+        for ordinal in 0..3 {
+            world.waiting(ordinal, "CrashLoopBackOff");
+        }
+        granted(&world).is_empty()
+    }),
+    (Rule::EndedMakesWay, || {
+        let mut world = World::led(3, 0);
+        world.but(0, |s| s.paused = true).ended(2, "Evicted");
+        granted(&world) == ["orders-2"]
+    }),
+    (Rule::LockHolderKept, || {
+        let mut world = World::led(3, 0);
+        granted(world.prepared("2").waiting(0, "CrashLoopBackOff")).is_empty()
+    }),
+    (Rule::OnlyMemberRestarts, || {
+        granted(World::led(1, 0).prepared("2")) == ["orders-0"]
+    }),
+    (Rule::EndedOnceIsNotDown, || {
+        let mut world = World::settled(3);
+        world.prepared("2").unhealthy(0, NOW);
+        granted(world.ended_again(1, 0)).is_empty()
+    }),
+    (Rule::DownHasNoRole, || {
+        let mut world = World::led(3, 0);
+        world.prepared("2");
+        for ordinal in 0..3 {
+            world.waiting(ordinal, "CrashLoopBackOff");
+        }
+        world.memory.leaderless_since = Some(Time(NOW - 90_000));
+        granted(&world).len() == 3
+    }),
+    (Rule::RecoveryNeedsNoLeader, || {
+        let mut world = World::led(3, 0);
+        world.prepared("2");
+        for ordinal in 0..3 {
+            world.unhealthy(ordinal, NOW - 90_000);
+            world.silent(ordinal, WhyUnknown::Unreachable("x".into()));
+        }
+        world.memory.leaderless_since = Some(Time(NOW - 90_000));
+        granted(&world).len() == 1
+    }),
+    (Rule::DownCostsNoBudget, || {
+        let mut world = World::settled(3);
+        world.prepared("2").unhealthy(0, NOW);
+        granted(world.waiting(1, "CrashLoopBackOff")) == ["orders-1"]
+    }),
+    (Rule::RecoveryExceedsBudget, || {
+        granted(&unready()).len() == 1
+    }),
+    (Rule::RecoveryOneAtATime, || {
+        granted(unready().leaving(2, 1)).is_empty()
+    }),
+    (Rule::RecoveryLetsSettle, || {
+        let mut world = unready();
+        for known in world.memory.pods.values_mut() {
+            known.up_since = Some(Time(NOW - 1_000));
+        }
+        granted(&world).is_empty()
+    }),
+    (Rule::RecoverySparesOnceReady, || {
+        let mut world = unready();
+        world.nodes = None;
+        granted(&world).is_empty()
+    }),
+    (Rule::SwitchWaitIsBounded, || {
+        let mut world = handing_over();
+        world.leaving(2, 90);
+        switchover(&world.plan()).is_some()
+    }),
+    (Rule::VoterMissedAlready, || {
+        let mut world = World::voting(3);
+        world.prepared("2").waiting(2, "CrashLoopBackOff");
+        granted(world.unhealthy(1, NOW)) == ["orders-2"]
     }),
     (Rule::LetGoWrittenFirst, || {
         let mut world = World::settled(3);

@@ -69,10 +69,16 @@ impl Scene {
 
     fn next_event(&self, planned: Option<u64>, until: u64) -> u64 {
         let as_ms = |t: Time| u64::try_from(t.0).unwrap_or(0);
-        let times = self
-            .controllers
-            .iter()
-            .flat_map(|p| [p.wake, p.blind_until, p.blind_to_pods_until, p.asleep_until]);
+        let times = self.controllers.iter().flat_map(|p| {
+            let blind = [
+                p.blind_until,
+                p.blind_to_pods_until,
+                p.blind_to_claims_until,
+            ];
+            blind
+                .into_iter()
+                .chain([p.wake, p.asleep_until, p.leads_until])
+        });
         let own = times.flatten().map(as_ms);
         let now = self.now();
         own.chain(planned)

@@ -123,11 +123,15 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Whether the kind of that number is tried at a call.
-    fn is_due(&self, number: usize, call: u32) -> bool {
+    /// Whether a kind, which has that number, is tried at a call.
+    fn is_due(&self, number: usize, what: What, call: u32) -> bool {
         let stride = self.stride.max(1);
-        let turn = number as u32 % stride + self.turn % stride;
-        self.singles && call % stride == turn % stride
+        let turn = (number as u32 % stride + self.turn % stride) % stride;
+        let here = match what.is_from_the_start() {
+            true => call == 0 && turn == 0,
+            false => call % stride == turn,
+        };
+        self.singles && here
     }
 }
 
@@ -187,7 +191,9 @@ impl<W: FnMut(&Progress) -> ControlFlow<()>> Exploring<'_, W> {
         let roles = calm.as_ref().is_ok_and(|r| r.asked > 0);
         let kinds = possible(&plan.kinds, scenario, roles);
         let due = |call: u32| {
-            let due = kinds.iter().filter(move |(n, _)| plan.is_due(*n, call));
+            let due = kinds
+                .iter()
+                .filter(move |(n, what)| plan.is_due(*n, *what, call));
             due.map(move |(_, what)| Fault {
                 what: *what,
                 at_call: call,

@@ -25,6 +25,8 @@ pub enum What {
     Stale,
     /// From here the controller sees nothing new of pods for a while, and all else.
     PodsStale,
+    /// From here the controller sees nothing new of claims for a while, and all else.
+    ClaimsStale,
     /// The controller's watches expire and it lists again.
     Expired,
     /// The controller sleeps before the call, another takes over, then the call is sent.
@@ -41,9 +43,21 @@ pub enum What {
     PodDeleted,
     /// Somebody takes our label off a pod.
     LabelStripped,
+    /// Somebody writes another ensemble's name into our label of a pod.
+    LabelEdited,
     /// Somebody touches the pod that the call is about just before it arrives, or another pod. An
     /// eviction is entered in its budget then, and fails.
     PodTouched,
+    /// A member's process ends and comes back, three times: the leader's, or orders-1's without roles.
+    ContainerCrashes,
+    /// From the start: the definition of our kinds is older than we are, and what it does not know of status
+    /// is not kept.
+    OldDefinition,
+    /// The controller dies, and the clock of the one that takes over is an hour behind: whatever is
+    /// stored lies in its future.
+    ClockBack,
+    /// The controller's clock jumps ahead by an hour, or the controller was frozen for one.
+    ClockAhead,
     /// No engine answers for a while.
     RolesSilent,
     /// Engines answer slowly for a while.
@@ -64,6 +78,11 @@ pub enum What {
     LeaderCrashes,
     /// The engine's high availability is paused for a while.
     EnginePaused,
+    /// The engine is paused and its processes are stopped by hand on all members, as for a restore; then
+    /// they are started and it goes on.
+    EngineStopped,
+    /// A replica's data is rewound, which takes three minutes.
+    SlowRewind,
     /// Whoever takes the lead says so well before it is promoted, for a while.
     PromotedLate,
     /// Replicas of a new leader stream the end of the old term first, and take long over it.
@@ -80,13 +99,33 @@ impl What {
     pub fn is_about_roles(self) -> bool {
         self >= What::RolesSilent
     }
+
+    /// Whether it is how the cluster is, rather than something that happens: tried once, from the first call
+    /// on.
+    pub fn is_from_the_start(self) -> bool {
+        FROM_THE_START.contains(&self)
+    }
 }
 
 /// Two things that go wrong together: tried where a rule is switched off, and by hand.
 pub const TOGETHER: [What; 2] = [What::LeadUsurped, What::LiarAlone];
 
+/// How a cluster is.
+pub const FROM_THE_START: [What; 1] = [What::OldDefinition];
+
+/// What breaks an invariant as the planner is now, each with a row in an issue: tried by hand until that is
+/// mended.
+pub const AWAITED: [What; 6] = [
+    What::ClaimsStale,
+    What::LabelEdited,
+    What::OldDefinition,
+    What::ContainerCrashes,
+    What::EngineStopped,
+    What::SlowRewind,
+];
+
 /// All of them but those.
-pub const ALL: [What; 30] = [
+pub const ALL: [What; 32] = [
     What::CrashBefore,
     What::CrashAfter,
     What::AnswerLost,
@@ -105,6 +144,8 @@ pub const ALL: [What; 30] = [
     What::PodDeleted,
     What::LabelStripped,
     What::PodTouched,
+    What::ClockBack,
+    What::ClockAhead,
     What::RolesSilent,
     What::RolesSlow,
     What::RolesLie,
@@ -121,7 +162,7 @@ pub const ALL: [What; 30] = [
 
 /// Every kind that has a name.
 pub fn known() -> impl Iterator<Item = What> {
-    ALL.into_iter().chain(TOGETHER)
+    ALL.into_iter().chain(TOGETHER).chain(AWAITED)
 }
 
 /// A kind of fault by its name.

@@ -2,9 +2,9 @@
 //! its journal of writes and the processes that really run.
 
 use crate::scenario::{ensemble, pod_ready};
+use crate::waived;
 use crate::world::World;
 use ensemble_api::Rule;
-use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
 use serde_json::Value;
 use simkube::{Change, Entry, Resource, Subresource, Verb, split_key};
 use std::collections::BTreeMap;
@@ -48,6 +48,8 @@ pub struct Checker {
     /// By ordinal and life: the uids of the claims that it was first Ready on.
     born_on: BTreeMap<(u32, u32), Vec<String>>,
     suspended_since: Option<u64>,
+    /// By ordinal: the pod that we told to end last.
+    ended: BTreeMap<u32, String>,
     /// Disruptions by us so far.
     pub disruptions: u32,
     /// Checks made so far.
@@ -264,9 +266,19 @@ impl Checker {
         let spec = &object["spec"];
         let replicas = u32::try_from(spec["replicas"].as_u64().unwrap_or(0)).unwrap_or(0);
         let budget = spec["rollout"]["maxUnavailable"].as_u64().unwrap_or(1) as usize;
-        let others = self.unavailable_others(world, replicas, target, entry.at.0);
+        let uid = text(previous, "/metadata/uid");
+        let others = match self.pods.get(uid).is_some_and(|s| s.ready) {
+            true => self.unavailable_others(world, replicas, target, entry.at.0),
+            // It costs nobody anything, if it is one at a time: what runs may be about to serve.
+            false => self.under_way(world, replicas, target),
+        };
+        self.ended.insert(target, uid.to_owned());
         let counts = usize::from(target < replicas);
-        if others.len() + counts <= budget || self.harmless(world, previous, entry.at.0) {
+        if others.len() + counts <= budget || !runs(world, uid) {
+            return Ok(());
+        }
+        let name = text(previous, "/metadata/name");
+        if waived::by_a_person(world, Rule::WithinBudget, name, entry.at.0) {
             return Ok(());
         }
         let seen = format!(
@@ -276,17 +288,16 @@ impl Checker {
         broken(Rule::WithinBudget.as_str(), seen)
     }
 
-    /// Nothing of it runs, or it has run without being Ready for long.
-    fn harmless(&self, world: &World, pod: &Value, at: u64) -> bool {
-        let uid = text(pod, "/metadata/uid");
-        let runs = world
-            .cluster
-            .running_processes()
-            .iter()
-            .any(|p| &*p.pod_uid == uid);
-        let since = self.pods.get(uid);
-        let patience = u64::from(RECOVER_AFTER_SECONDS) * 1000;
-        !runs || since.is_some_and(|s| !s.ready && s.at + patience <= at + MOMENT_MS)
+    /// Others that we told to end and that have no other pod yet.
+    fn under_way(&self, world: &World, replicas: u32, target: u32) -> Vec<u32> {
+        let back = |o: u32, uid: &str| {
+            let name = member(world, o);
+            let pod = world.cluster.get(Resource::Pods, &world.namespace, &name);
+            pod.is_some_and(|p| text(&p, "/metadata/uid") != uid)
+        };
+        let ended = self.ended.iter();
+        let ended = ended.filter(|(o, uid)| **o < replicas && **o != target && !back(**o, uid));
+        ended.map(|(o, _)| *o).collect()
     }
 
     fn one_process_an_identity(&self, world: &World) -> Result<(), Broken> {
@@ -356,6 +367,12 @@ impl Checker {
             _ => {}
         }
     }
+}
+
+/// Whether anything of that pod runs.
+fn runs(world: &World, uid: &str) -> bool {
+    let running = world.cluster.running_processes();
+    running.iter().any(|p| &*p.pod_uid == uid)
 }
 
 /// Whether a pod runs with other resources than its spec says.

@@ -34,6 +34,12 @@ pub struct Process {
     pub blind_until: Option<Time>,
     /// It sees nothing new of pods before that.
     pub blind_to_pods_until: Option<Time>,
+    /// It sees nothing new of claims before that.
+    pub blind_to_claims_until: Option<Time>,
+    /// How much its clock is ahead of the cluster's, by which all other times here are.
+    pub clock_off_by_ms: i64,
+    /// Its Lease is another's by then: it notices, and leads no more.
+    pub leads_until: Option<Time>,
     /// It does nothing before that.
     pub asleep_until: Option<Time>,
     /// What its newest plan says.
@@ -41,11 +47,18 @@ pub struct Process {
     /// What it announced.
     pub happenings: Vec<Happening>,
     dirty: bool,
+    /// How often the clock woke it, and how often for nothing but to be woken at once again.
+    woken: (u32, u32),
 }
 
 impl Process {
     /// Starts and lists everything.
     pub fn start(world: &mut World, name: &str, epoch: i64) -> Self {
+        Self::start_off_by(world, name, epoch, 0)
+    }
+
+    /// The same, with a clock that is off by so much.
+    pub fn start_off_by(world: &mut World, name: &str, epoch: i64, ms: i64) -> Self {
         let mut process = Self {
             name: name.into(),
             epoch,
@@ -58,10 +71,14 @@ impl Process {
             wake: None,
             blind_until: None,
             blind_to_pods_until: None,
+            blind_to_claims_until: None,
+            clock_off_by_ms: ms,
+            leads_until: None,
             asleep_until: None,
             report: None,
             happenings: Vec::new(),
             dirty: true,
+            woken: (0, 0),
         };
         for kind in KINDS.iter().map(|info| info.kind) {
             process.list(world, kind);
@@ -93,19 +110,26 @@ impl Process {
             .into_iter()
             .filter(|e| matches!(e.kind, EventType::Added | EventType::Modified))
             .map(|e| e.object)
+            .filter(|object| ours(kind, object, &self.conductor))
             .collect();
         let now = now(world);
         if kind == Kind::Node {
             self.nodes = objects.iter().map(|o| (name_of(o), read_node(o))).collect();
             self.nodes_changed = true;
         } else {
-            self.tell(now, Input::Listed(kind, objects, now));
+            let asked = self.clock(now);
+            self.tell(now, Input::Listed(kind, objects, asked));
         }
+    }
+
+    /// What its own clock shows.
+    fn clock(&self, now: Time) -> Time {
+        now.plus_ms(self.clock_off_by_ms)
     }
 
     fn tell(&mut self, now: Time, input: Input) {
         let mut out = Vec::new();
-        self.conductor.tell(now, input, &mut out);
+        self.conductor.tell(self.clock(now), input, &mut out);
         self.dirty = true;
         self.take(out);
     }
@@ -126,7 +150,7 @@ impl Process {
             match output {
                 Output::Call(id, call) => self.calls.push_back((id, call)),
                 Output::Engine(id, call) => self.asks.push_back((id, call)),
-                Output::Wake(at) => self.wake = Some(at),
+                Output::Wake(at) => self.wake = Some(at.plus_ms(-self.clock_off_by_ms)),
                 Output::Relist(kind) => lists.push(kind),
                 Output::Happened(happening) => self.happenings.push(happening),
                 Output::Publish(report) => self.report = Some(report),
@@ -143,13 +167,21 @@ impl Process {
         }
         self.asleep_until = None;
         self.blind_to_pods_until = self.blind_to_pods_until.filter(|until| *until > now);
+        self.blind_to_claims_until = self.blind_to_claims_until.filter(|until| *until > now);
         if self.blind_until.is_none_or(|until| until <= now) {
             self.blind_until = None;
             self.see(world);
         }
-        if self.wake.is_some_and(|at| at <= now) {
+        if self.leads_until.is_some_and(|until| until <= now) {
+            self.leads_until = None;
+            self.tell(now, Input::Lead(None));
+        }
+        let by_clock = self.wake.is_some_and(|at| at <= now);
+        let heard = self.dirty;
+        if by_clock {
             self.wake = None;
             self.dirty = true;
+            self.woken.0 += 1;
         }
         if !std::mem::take(&mut self.dirty) {
             return;
@@ -160,21 +192,35 @@ impl Process {
             self.dirty = false;
         }
         let mut out = Vec::new();
-        self.conductor.act(now, &mut out);
+        self.conductor.act(self.clock(now), &mut out);
         for kind in self.take(out) {
             self.list(world, kind);
         }
+        let at_once = self.wake.is_some_and(|at| at <= now) && self.calls.is_empty();
+        self.woken.1 += u32::from(by_clock && !heard && at_once && self.asks.is_empty());
+    }
+
+    /// How often the clock woke it since this was last asked, and how often for nothing but to be woken at
+    /// once again.
+    pub fn wakes(&mut self) -> (u32, u32) {
+        std::mem::take(&mut self.woken)
     }
 
     /// Until when it does not see all that is new.
     pub fn blind_until(&self) -> Option<Time> {
-        self.blind_until.max(self.blind_to_pods_until)
+        let some = self.blind_to_pods_until.max(self.blind_to_claims_until);
+        self.blind_until.max(some)
     }
 
     fn see(&mut self, world: &mut World) {
         let watches: Vec<(Kind, WatchId)> = self.watches.iter().map(|(k, w)| (*k, *w)).collect();
         for (kind, watch) in watches {
-            if kind == Kind::Pod && self.blind_to_pods_until.is_some() {
+            let blind = match kind {
+                Kind::Pod => self.blind_to_pods_until,
+                Kind::Claim => self.blind_to_claims_until,
+                _ => None,
+            };
+            if blind.is_some() {
                 continue;
             }
             for event in world.cluster.poll(watch) {
@@ -188,6 +234,8 @@ impl Process {
                     EventType::Added | EventType::Modified => {
                         if ours(kind, &event.object, &self.conductor) {
                             self.tell(now(world), Input::Applied(kind, event.object));
+                        } else if self.was_ours(kind, &event.object) {
+                            self.tell(now(world), Input::Deleted(kind, event.object));
                         }
                     }
                     EventType::Deleted => {
@@ -198,6 +246,12 @@ impl Process {
                 }
             }
         }
+    }
+
+    /// Whether an object that is another's by now still stands in its view.
+    fn was_ours(&mut self, kind: Kind, object: &serde_json::Value) -> bool {
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        self.conductor.shows(kind, &name_of(object), uid)
     }
 
     fn see_node(&mut self, event: &simkube::WatchEvent) {

@@ -3,28 +3,24 @@
 
 use crate::invariants::Broken;
 use crate::model;
+use crate::outcomes::act::{Act, How, ordinal};
+use crate::outcomes::{LOOK_MS, broken};
 use crate::patroni::{self, Patroni};
 use crate::scenario::ensemble;
 use crate::world::{NAMESPACE, World};
 use ensemble_api::Rule;
 use ensemble_conductor::{Ask, EngineCall};
 use ensemble_planner::engine::EngineAct;
-use ensemble_planner::safety::RECOVER_AFTER_SECONDS;
 use serde_json::Value;
 use simkube::{Change, Entry, Object, Resource};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A question may be under way for so long before it is given up, and what is done by its answers
-/// comes a moment later.
-const LOOK_MS: u64 = 3_000;
 /// A member that has not led for so long is not to be called the leader: answers count for 12 s.
 const LED_MS: u64 = 15_000;
+/// A member that has run for so long and does not stream is not about to.
+const COMING_UP_MS: u64 = 60_000;
 /// A leader's loss within this time after our act is by our act.
 const BLAME_MS: u64 = 60_000;
-
-fn broken(rule: &'static str, seen: String) -> Result<(), Broken> {
-    Err(Broken { rule, seen })
-}
 
 /// Checks roles as the journal grows.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +35,8 @@ pub struct RoleRules {
     /// A switchover was asked for and has not come about; it was before the user's last act.
     asked: bool,
     asked_before: bool,
+    /// To whom.
+    asked_to: String,
     /// Switchovers that an engine was asked for, by id.
     switches: BTreeSet<String>,
     /// Changes in place by us.
@@ -51,28 +49,6 @@ fn most_changes(world: &World) -> u32 {
     let ensemble = ensemble(world);
     let order = ensemble.as_ref().map(|e| &e["spec"]["rollout"]["order"]);
     1 + u32::from(order.is_some_and(|o| o == "PrimaryFirst"))
-}
-
-pub(crate) fn engine_image(pod: &Value) -> &Value {
-    &pod["spec"]["containers"][0]["image"]
-}
-
-/// What the engine's container restarts for when it changes.
-fn restarting_resources(pod: &Value) -> Vec<&Value> {
-    let container = &pod["spec"]["containers"][0];
-    let policies = container["resizePolicy"].as_array().into_iter().flatten();
-    let restarting = policies.filter(|p| p["restartPolicy"] == "RestartContainer");
-    let names = restarting.filter_map(|p| p["resourceName"].as_str());
-    let amounts = |name| ["requests", "limits"].map(|part| &container["resources"][part][name]);
-    names.flat_map(amounts).collect()
-}
-
-pub(crate) fn is_member(pod: &Value) -> bool {
-    !pod["metadata"]["labels"]["ensemble.dev/group"].is_null()
-}
-
-fn ordinal(name: &str) -> Option<u32> {
-    name.rsplit_once('-')?.1.parse().ok()
 }
 
 impl RoleRules {
@@ -109,17 +85,10 @@ impl RoleRules {
             lead_is_honest(model, previous, &entry.object)?;
             return arrival_is_true(model, previous, entry);
         }
-        if entry.resource != Resource::Pods || !is_member(previous) {
+        let Some(act) = Act::of(entry) else {
             return Ok(());
-        }
-        let ending = |o: &Value| !o["metadata"]["deletionTimestamp"].is_null();
-        let told = !ending(previous) && (entry.change == Change::Deleted || ending(&entry.object));
-        let changed = engine_image(previous) != engine_image(&entry.object)
-            || restarting_resources(previous) != restarting_resources(&entry.object);
-        self.in_place += u32::from(changed && !told);
-        if !told && !changed {
-            return Ok(());
-        }
+        };
+        self.in_place += u32::from(act.how == How::Change);
         let spec = ensemble(world).map(|e| e["spec"].clone());
         let Some(spec) = spec else { return Ok(()) };
         let target = Target::new(previous, &spec, entry.at.0);
@@ -150,10 +119,11 @@ impl RoleRules {
         let hurt = act
             .zip(led)
             .is_some_and(|((at, start), (_, led))| at + BLAME_MS >= change.at && start >= led);
-        if change.asked_by_us {
+        if change.asked_by_us && change.to == self.asked_to {
             self.asked = false;
             self.ours += u32::from(!std::mem::take(&mut self.asked_before));
         } else {
+            // An engine that hands over to another than was asked for has to be asked once more.
             self.others += 1;
         }
         if change.lost > 0 && (hurt || change.asked_by_us) {
@@ -180,10 +150,10 @@ impl RoleRules {
             Ask::Do(EngineAct::SwitchOver { leader, candidate }) => {
                 successor(model, candidate, now)?;
                 let spec = ensemble(world).map(|e| e["spec"].clone());
-                let budget = budget(&spec.unwrap_or_default());
-                nobody_else_away(model, [leader, candidate], budget, now)?;
-                paused_is_left_alone(model, candidate, now)?;
+                let spec = spec.unwrap_or_default();
+                nobody_else_away(model, [leader, candidate], &spec, now)?;
                 (self.asked, self.asked_before) = (true, false);
+                self.asked_to.clone_from(candidate);
                 Ok(())
             }
             Ask::Do(EngineAct::Restart) => {
@@ -235,6 +205,8 @@ impl RoleRules {
         let Some(service) = service else {
             return broken("primary-service", "there is none".into());
         };
+        let size = ensemble(world).map(|e| e["spec"]["replicas"].as_u64());
+        let nobody = size.flatten() == Some(0);
         let selector = service["spec"]["selector"]
             .as_object()
             .cloned()
@@ -250,7 +222,7 @@ impl RoleRules {
             .filter_map(|p| p["metadata"]["name"].as_str())
             .collect();
         let leader: Vec<&str> = model.leader().into_iter().collect();
-        if found == leader && !leader.is_empty() {
+        if found == leader && (nobody || !leader.is_empty()) {
             return Ok(());
         }
         broken(
@@ -301,17 +273,19 @@ fn budget(spec: &Value) -> usize {
 fn nobody_else_away(
     model: &Patroni,
     both: [&String; 2],
-    budget: usize,
+    spec: &Value,
     now: u64,
 ) -> Result<(), Broken> {
-    let patience = u64::from(RECOVER_AFTER_SECONDS) * 1000;
+    let wanted = spec["replicas"].as_u64().unwrap_or(1);
     let away: Vec<&str> = model
         .coming_up()
         .filter(|(name, _)| !both.iter().any(|b| b == name))
-        .filter(|(_, since)| since + LOOK_MS < now && now + LOOK_MS < since + patience)
+        // Whoever is to go is not waited for.
+        .filter(|(name, _)| ordinal(name).is_some_and(|o| u64::from(o) < wanted))
+        .filter(|(_, since)| since + LOOK_MS < now && now + LOOK_MS < since + COMING_UP_MS)
         .map(|(name, _)| name)
         .collect();
-    if away.len() < budget {
+    if away.len() < budget(spec) {
         return Ok(());
     }
     let seen = format!(
@@ -322,29 +296,16 @@ fn nobody_else_away(
     broken(Rule::SwitchWithinBudget.as_str(), seen)
 }
 
-/// While its high availability is paused nobody takes over: it is left alone.
-fn paused_is_left_alone(model: &Patroni, name: &str, now: u64) -> Result<(), Broken> {
-    if !model.paused_since(now.saturating_sub(LOOK_MS)) {
-        return Ok(());
-    }
-    let seen = format!("{name} was touched while paused; {}", model.describe());
-    broken("paused-is-left-alone", seen)
-}
-
 fn disruption(
     world: &World,
     model: &Patroni,
     target: &Target,
     ending: &[String],
 ) -> Result<(), Broken> {
+    leader_is_left_alone(model, target, ending)?;
     let running = world.cluster.running_processes();
     let runs = running.iter().any(|p| *p.pod_uid == *target.uid);
-    if !runs {
-        return Ok(());
-    }
-    leader_is_left_alone(model, target, ending)?;
-    rewind_is_let_finish(model, target)?;
-    if model.hands_over_for_us() {
+    if runs && model.hands_over_for_us() {
         let seen = format!(
             "{} was disrupted while the lead was on its way by our wish; {}",
             target.name,
@@ -352,12 +313,11 @@ fn disruption(
         );
         return broken(Rule::NoChangeInASwitch.as_str(), seen);
     }
-    let leaderless = target.at.saturating_sub(model.last_led());
-    let recovery =
-        leaderless + LOOK_MS >= u64::from(RECOVER_AFTER_SECONDS) * 1000 && !model.anybody_up();
-    if recovery {
+    // One that does not serve is nobody's loss; whether it is at work on its data is asked elsewhere.
+    if !runs || !model.is_up(&target.uid) {
         return Ok(());
     }
+    let leaderless = target.at.saturating_sub(model.last_led());
     if leaderless > LOOK_MS {
         let seen = format!(
             "{} was disrupted and nobody has led for {leaderless} ms; {}",
@@ -366,13 +326,12 @@ fn disruption(
         );
         return broken("no-disruption-without-a-leader", seen);
     }
-    paused_is_left_alone(model, &target.name, target.at)?;
     let out: Vec<String> = target
         .others()
         .filter(|name| !model.in_sync(name) && model.synced_at(name) + LOOK_MS < target.at)
         .collect();
     let counts = usize::from(ordinal(&target.name).is_some_and(|o| o < target.replicas));
-    if out.len() + counts > target.budget && model.is_up(&target.uid) {
+    if out.len() + counts > target.budget {
         let seen = format!(
             "{} was disrupted while {out:?} did not stream; {}",
             target.name,
@@ -383,25 +342,12 @@ fn disruption(
     Ok(())
 }
 
-/// Data that is half rewound is good for nothing.
-fn rewind_is_let_finish(model: &Patroni, target: &Target) -> Result<(), Broken> {
-    match model.rewinds_since(&target.uid) {
-        Some(since) if since + LOOK_MS < target.at => {
-            let seen = format!(
-                "{} was disrupted while its data was rewound; {}",
-                target.name,
-                model.describe()
-            );
-            broken("rewind-is-let-finish", seen)
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The leader's pod is disrupted only if it is the only one, or somebody in sync takes over who is
-/// not ending by our hand, and the user wants it so.
+/// not ending by our hand, and the user wants it so. Whoever holds the lock will lead again, also if its
+/// process has just ended.
 fn leader_is_left_alone(model: &Patroni, target: &Target, ending: &[String]) -> Result<(), Broken> {
-    if !model.leads(&target.uid) || target.replicas == 1 {
+    let holds = model.holder() == Some(&target.name) || model.leads(&target.uid);
+    if !holds || model.runs_alone(&target.name) {
         return Ok(());
     }
     let heir = |name: &String| !ending.contains(name) && successor(model, name, target.at).is_ok();

@@ -8,9 +8,10 @@ use crate::scenario::{
     Line, Scenario, create, ensemble, half_way, image, patch, ready, replicas, resources, status,
     user, waits_for,
 };
+use crate::settings;
+use crate::sizes;
 use crate::world::{NAMESPACE, World, container};
 use ensemble_api::Reason;
-use ensemble_api::status::ParameterState;
 use serde_json::{Value, json};
 use simkube::{Object, Request, Resource};
 use std::sync::LazyLock;
@@ -28,10 +29,12 @@ pub(crate) const fn script(
     }
 }
 
-/// All scripts about roles: those of the table of [`rolls`], and those that are about something else.
+/// All scripts about roles: those of the tables of [`rolls`] and [`sizes`], and those that are about something else.
 pub static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
     let mut all = rolls::all();
     all.extend_from_slice(OTHERS);
+    all.extend(sizes::roles());
+    all.extend_from_slice(settings::ALL);
     all
 });
 
@@ -216,20 +219,52 @@ const OTHERS: &[Scenario] = &[
         ],
     ),
     Scenario {
-        name: "roles-parameters",
-        about: "a parameter is raised, replicas first, and then lowered, the primary first",
-        lines: &[
-            ASYNC,
-            SETTLED,
-            Line::Do("max_connections: 200", |w| parameter(w, "200")),
-            CONFIGURED,
-            Line::Do("max_connections: 150", |w| parameter(w, "150")),
-            CONFIGURED,
-            SETTLED,
-        ],
-        // With the status goes which way a value changed: who waits for a restart is left to people.
-        without: &[What::StatusWiped],
+        // See scale-and-delete.
+        without: &[What::LateWrite, What::StatusWiped],
+        ..script(
+            "roles-scale-and-delete",
+            "in to one with whenScaled: Delete while orders-0 leads, then out to two",
+            &[
+                Line::Do("create, whenScaled: Delete", |w| {
+                    found(w, false, json!({"storage": {"whenScaled": "Delete"}}))
+                }),
+                SETTLED,
+                Line::Do("scale to 1", |w| replicas(w, 1)),
+                Line::Until("only two claims are left", |w| {
+                    let claims = Resource::PersistentVolumeClaims;
+                    w.cluster.objects(claims, NAMESPACE).len() == 2
+                }),
+                Line::Do("scale to 2", |w| replicas(w, 2)),
+                SETTLED,
+            ],
+        )
     },
+    script(
+        "roles-agent",
+        "a rollout brings agents that call a primary by another name, and the spec names the new one",
+        &[
+            AGENT_3,
+            SETTLED,
+            Line::Do("image db:agent-4, primaryValue: primary", |w| {
+                patch(
+                    w,
+                    json!({"engine": {"patroni": {"primaryValue": "primary"}}}),
+                );
+                image(w, "agent-4");
+            }),
+            UPDATED,
+        ],
+    ),
+    script(
+        "roles-agent-unnamed",
+        "the same, and nobody says so in the spec",
+        &[
+            AGENT_3,
+            SETTLED,
+            Line::Do("image db:agent-4", |w| image(w, "agent-4")),
+            UPDATED,
+        ],
+    ),
 ];
 
 /// Scripts in which nothing but the rules about roles stands between a member and harm: a budget
@@ -329,6 +364,14 @@ pub const ALONE: &[Scenario] = &[
     ),
 ];
 
+const AGENT_3: Line = Line::Do("create with db:agent-3", |w| {
+    found(w, false, json!({}));
+    patch(
+        w,
+        json!({"engine": {"patroni": {"primaryValue": "master"}}}),
+    );
+    image(w, "agent-3");
+});
 pub(crate) const ASYNC: Line = Line::Do("create", |w| found(w, false, json!({})));
 pub(crate) const SYNC: Line = Line::Do("create, synchronous", |w| found(w, true, json!({})));
 const SIZED: Line = Line::Do("create with cpu 1, memory 1Gi", |w| {
@@ -368,24 +411,6 @@ pub(crate) const UNCORDON: Line = Line::Do("kubectl uncordon", |w| {
         cordon(w, node, false);
     }
 });
-
-const CONFIGURED: Line = Line::Until("everybody runs with the new parameters", |w| {
-    let applied = patroni::of(w).is_some_and(Patroni::parameters_applied);
-    applied
-        && status(w)
-            .parameters
-            .is_some_and(|p| p.state == ParameterState::Applied)
-        && settled(w)
-});
-
-/// The user changes a parameter.
-fn parameter(world: &mut World, value: &str) {
-    let parameters = json!({"max_connections": value});
-    patch(
-        world,
-        json!({"engine": {"patroni": {"parameters": parameters}}}),
-    );
-}
 
 /// New memory restarts the container, new CPU does not.
 fn memory_restarts() -> Value {
@@ -431,7 +456,8 @@ pub fn settled(world: &World) -> bool {
     model && !open && ready(world)
 }
 
-fn request(world: &mut World, name: &str, spec: Value) {
+/// A user asks for something, once.
+pub(crate) fn request(world: &mut World, name: &str, spec: Value) {
     let mut body = json!({
         "apiVersion": "ensemble.dev/v1alpha1",
         "kind": "EnsembleRequest",
@@ -455,12 +481,13 @@ fn unnamed(world: &World) -> String {
         .to_owned()
 }
 
-fn answered(world: &World, name: &str) -> bool {
+/// Whether a request has its outcome.
+pub(crate) fn answered(world: &World, name: &str) -> bool {
     let request = world.cluster.get(world.requests, NAMESPACE, name);
     request.is_none_or(|r| !r["status"]["outcome"].is_null())
 }
 
-fn node_of(world: &World, which: impl Fn(&Patroni, &str) -> bool) -> Option<String> {
+pub(crate) fn node_of(world: &World, which: impl Fn(&Patroni, &str) -> bool) -> Option<String> {
     let model = patroni::of(world)?;
     let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
     let mut pods = pods
@@ -470,7 +497,16 @@ fn node_of(world: &World, which: impl Fn(&Patroni, &str) -> bool) -> Option<Stri
     found["spec"]["nodeName"].as_str().map(str::to_owned)
 }
 
-fn kill(world: &mut World, node: Option<String>) {
+/// The user cordons the node that a member runs on.
+pub fn cordon_node_of(world: &mut World, member: &str) {
+    let pod = world.cluster.get(Resource::Pods, NAMESPACE, member);
+    let node = pod.and_then(|p| p["spec"]["nodeName"].as_str().map(str::to_owned));
+    if let Some(node) = node {
+        cordon(world, &node, true);
+    }
+}
+
+pub(crate) fn kill(world: &mut World, node: Option<String>) {
     if let Some(node) = node {
         world.cluster.kill_node(&node);
     }

@@ -7,6 +7,8 @@ use crate::fault::{Fault, What};
 use crate::fingerprint::Fingerprint;
 use crate::invariants::{Broken, Checker};
 use crate::model;
+use crate::outcomes::{Outcomes, Rate};
+use crate::patroni;
 use crate::process::Process;
 use crate::role_rules::RoleRules;
 use crate::scenario::{self, Line, Scenario};
@@ -14,7 +16,7 @@ use crate::translate;
 use crate::vote_rules::VoteRules;
 use crate::world::{self, World};
 use ensemble_conductor::{ApiCall, Ask, CallId, EngineCall, Outcome, Time, Verb};
-use simkube::Request;
+use simkube::{Change, Request, Resource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +24,9 @@ use std::sync::Arc;
 const PATIENCE_MS: u64 = 40 * 60 * 1000;
 /// How long all may take to settle once nothing is wrong any more.
 const SETTLE_MS: u64 = 120_000;
+/// How long nothing is written once all is well, and how long that is watched on a calm day.
+const QUIET_MS: u64 = 60_000;
+const QUIET_CALM_MS: u64 = 300_000;
 /// How long a node is away.
 const NODE_AWAY_MS: u64 = 420_000;
 
@@ -48,6 +53,8 @@ pub struct Run {
     pub leader_changes: u32,
     /// The longest time between two acknowledged writes.
     pub longest_pause_ms: u64,
+    /// The most in any minute: writes that came of nothing, what engines were told, wake-ups.
+    pub most_a_minute: [u32; 3],
     /// What happened, line by line, if asked for.
     pub trace: Vec<String>,
 }
@@ -106,8 +113,14 @@ pub struct Rehearsal {
     checker: Checker,
     roles: RoleRules,
     votes: VoteRules,
+    outcomes: Outcomes,
+    rate: Rate,
+    /// Of the journal, how much was looked at for volumes that are gone.
+    volumes: usize,
     heal: Vec<(u64, &'static str)>,
     late: Vec<(u64, Request)>,
+    /// Whose container ends when.
+    crashes: Vec<(u64, String)>,
     epoch: i64,
     started: u32,
     tracing: bool,
@@ -135,8 +148,12 @@ impl Rehearsal {
             checker: Checker::default(),
             roles: RoleRules::default(),
             votes: VoteRules::default(),
+            outcomes: Outcomes::default(),
+            rate: Rate::default(),
+            volumes: 0,
             heal: Vec::new(),
             late: Vec::new(),
+            crashes: Vec::new(),
             epoch: 1,
             started: 1,
             tracing,
@@ -202,6 +219,7 @@ impl Rehearsal {
         run.fewest_ready = self.checker.fewest_ready;
         run.asked = self.scene.desk.asked;
         run.in_place = self.roles.in_place;
+        run.most_a_minute = self.rate.most;
         if let Some(model) = model::of(&self.scene.world) {
             let changes = model.changes().saturating_sub(1);
             run.leader_changes = u32::try_from(changes).unwrap_or(0);
@@ -324,7 +342,11 @@ impl Rehearsal {
         if first {
             self.place.calls = self.scene.calls;
         }
-        self.play(start + 60_000, |_| false)?;
+        let quiet = match self.faults.is_empty() {
+            true => QUIET_CALM_MS,
+            false => QUIET_MS,
+        };
+        self.play(start + quiet, |_| false)?;
         let calls = self.scene.calls - self.place.calls;
         if calls != 0 {
             let seen = format!("{calls} calls although nothing happened");
@@ -352,17 +374,47 @@ impl Rehearsal {
         let heal = self.heal.iter().map(|(at, _)| *at);
         let late = self.late.iter().map(|(at, _)| *at);
         let model = model::of(&self.scene.world).and_then(|m| m.troubled_until());
-        blind.map(as_ms).chain(heal).chain(late).chain(model).max()
+        let crashes = self.crashes.iter().map(|(at, _)| *at);
+        let other = heal.chain(late).chain(crashes).chain(model);
+        blind.map(as_ms).chain(other).max()
     }
 
     fn broken(&mut self, broken: Broken) -> Violation {
         self.violation(broken.rule, broken.seen)
     }
 
+    /// What was on a volume is gone with its claim.
+    fn lose_volumes(&mut self) {
+        let log = self.scene.world.cluster.log();
+        let gone = log[self.volumes..].iter().filter(|e| {
+            e.resource == Resource::PersistentVolumeClaims && e.change == Change::Deleted
+        });
+        let labels = gone.filter_map(|e| e.object["metadata"]["labels"].as_object());
+        let ordinals = labels.filter_map(|l| l.get("ensemble.dev/ordinal")?.as_str());
+        let members: Vec<String> = ordinals.map(|o| format!("orders-{o}")).collect();
+        self.volumes = log.len();
+        for member in members {
+            patroni::with(&mut self.scene.world, |m, _| m.lose_volume(&member));
+        }
+    }
+
+    fn look_at_rate(&mut self) -> Result<(), Broken> {
+        let now = self.scene.now();
+        for controller in &mut self.scene.controllers {
+            let (woken, spun) = controller.wakes();
+            self.rate.woke(now, woken, spun)?;
+        }
+        Ok(())
+    }
+
     fn check(&mut self) -> Result<(), Violation> {
+        self.lose_volumes();
+        self.rate.look(&self.scene.world);
         let checked = self.checker.check(&self.scene.world);
         let checked = checked.and_then(|()| self.roles.check(&self.scene.world));
         let checked = checked.and_then(|()| self.votes.check(&self.scene.world));
+        let calm = self.faults.is_empty();
+        let checked = checked.and_then(|()| self.outcomes.check(&self.scene.world, calm));
         checked.map_err(|b| self.broken(b))
     }
 
@@ -443,6 +495,12 @@ impl Driver for Rehearsal {
             self.say(|| format!("{node} is back"));
             self.scene.world.cluster.heal_node(node);
         }
+        let crashes = self.crashes.extract_if(.., |(at, _)| *at <= now);
+        for (_, pod) in crashes.collect::<Vec<_>>() {
+            self.say(|| format!("the process of {pod} ends"));
+            let cluster = &mut self.scene.world.cluster;
+            cluster.crash_container(world::NAMESPACE, &pod, "db");
+        }
         let late = self.late.extract_if(.., |(at, _)| *at <= now);
         for (_, mut request) in late.collect::<Vec<_>>() {
             translate::forget_version(&self.scene.world, &mut request);
@@ -458,7 +516,9 @@ impl Driver for Rehearsal {
 
     fn planned(&self) -> Option<u64> {
         let heal = self.heal.iter().map(|(at, _)| *at);
-        heal.chain(self.late.iter().map(|(at, _)| *at)).min()
+        let crashes = self.crashes.iter().map(|(at, _)| *at);
+        let late = self.late.iter().map(|(at, _)| *at);
+        heal.chain(crashes).chain(late).min()
     }
 
     fn asks(&mut self, controller: &Arc<str>, call: &EngineCall) -> Result<(), Stop> {
@@ -468,11 +528,19 @@ impl Driver for Rehearsal {
         if let Some(print) = &mut self.print {
             print.ask(&self.scene.world, controller, call);
         }
-        let asked = self.roles.asked(&self.scene.world, call);
+        let mut asked = self.roles.asked(&self.scene.world, call);
+        if let Ask::Do(act) = call.ask() {
+            let now = self.scene.now();
+            asked = asked.and_then(|()| self.outcomes.asked(&self.scene.world, call));
+            let what = || format!("{}: {act:?}", call.member());
+            asked = asked.and_then(|()| self.rate.tells(now, what));
+        }
         Ok(asked.map_err(|b| self.broken(b))?)
     }
 
     fn thought(&mut self) -> Result<(), Stop> {
+        let rate = self.look_at_rate();
+        rate.map_err(|b| self.broken(b))?;
         match self.scene.whose_turn() {
             Some(_) if self.stops => Err(Stop::AtCall),
             _ => Ok(()),
@@ -487,6 +555,12 @@ impl Driver for Rehearsal {
     fn send(&mut self, controller: usize, id: CallId, call: &ApiCall) -> Result<(), Stop> {
         let number = self.scene.calls - 1;
         *self.run.counts.entry(describe(call)).or_insert(0) += 1;
+        if is_write(call) {
+            let now = self.scene.now();
+            let what = || format!("{} {}", describe(call), call.name());
+            let written = self.rate.writes(now, what);
+            written.map_err(|b| self.broken(b))?;
+        }
         if self.print.is_some() {
             let name = &self.scene.controllers[controller].name;
             self.print_call(&translate::request(&self.scene.world, call, name));
@@ -505,6 +579,13 @@ impl Driver for Rehearsal {
         }
         Ok(())
     }
+}
+
+fn is_write(call: &ApiCall) -> bool {
+    !matches!(
+        call.verb(),
+        Verb::Get | Verb::List | Verb::Create { dry_run: true }
+    )
 }
 
 fn describe(call: &ApiCall) -> String {

@@ -1,8 +1,12 @@
 //! What users do, as scripts: acts and what is waited for between them.
 
 use crate::fault::What;
+use crate::hands_off;
 use crate::roles;
+use crate::sizes;
+use crate::tight;
 use crate::votes;
+use crate::waived;
 use crate::world::{NAMESPACE, World, container, orders};
 use ensemble_api::{EnsembleStatus, Reason};
 use serde_json::{Value, json};
@@ -43,7 +47,13 @@ pub struct Scenario {
 
 /// All scripts.
 pub static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
-    let all = EQUALS.iter().chain(&*roles::ALL).chain(votes::ALL);
+    let all = EQUALS
+        .iter()
+        .chain(sizes::EQUALS)
+        .chain(tight::ALL)
+        .chain(&*roles::ALL)
+        .chain(votes::ALL)
+        .chain(waived::ALL);
     all.copied().collect()
 });
 
@@ -311,7 +321,10 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
     let all = ALL
         .iter()
         .chain(ALONE)
+        .chain(tight::ALONE)
         .chain(roles::ALONE)
+        .chain(sizes::ALONE)
+        .chain(hands_off::ALL)
         .chain(votes::ALONE);
     all.into_iter().find(|s| s.name == name)
 }

@@ -3,7 +3,7 @@
 use crate::world::World;
 use ensemble_api::Rule;
 use ensemble_api::labels;
-use ensemble_conductor::{ApiCall, ApiError, Belongs, Kind, Outcome, Verb};
+use ensemble_conductor::{ApiCall, ApiError, Belongs, Kind, Outcome, Verb, ensemble_of};
 use ensemble_planner::mutants;
 use serde_json::Value;
 use simkube::{Body, Propagation, Request, Resource, Response, Status, Subresource, WatchOptions};
@@ -33,10 +33,8 @@ pub fn watch(world: &World, kind: Kind) -> WatchOptions {
 /// Whether an object concerns the ensemble of that name.
 pub fn concerns(kind: Kind, object: &Value, ensemble: &str) -> bool {
     match kind.info().belongs {
-        Belongs::Itself => object["metadata"]["name"] == ensemble,
-        Belongs::BySpec => object["spec"]["ensemble"] == ensemble,
-        Belongs::ByLabel => object["metadata"]["labels"][labels::ENSEMBLE] == ensemble,
         Belongs::InNamespace | Belongs::InCluster => true,
+        _ => ensemble_of(kind, object) == Some(ensemble),
     }
 }
 

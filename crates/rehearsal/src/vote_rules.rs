@@ -1,8 +1,9 @@
 //! What must hold where members vote, by the truth of the model.
 
 use crate::invariants::Broken;
+use crate::outcomes::act::{engine_image, is_member};
+use crate::outcomes::broken;
 use crate::raft::{self, Raft};
-use crate::role_rules::{engine_image, is_member};
 use crate::scenario::ensemble;
 use crate::world::World;
 use serde_json::Value;
@@ -13,10 +14,6 @@ use std::collections::BTreeMap;
 const LOOK_MS: u64 = 3_000;
 /// A member that has not led for so long is not to be called the leader: answers count for 12 s.
 const LED_MS: u64 = 15_000;
-
-fn broken(rule: &'static str, seen: String) -> Result<(), Broken> {
-    Err(Broken { rule, seen })
-}
 
 /// Checks it as the journal grows.
 #[derive(Clone, Debug, Default)]

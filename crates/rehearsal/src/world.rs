@@ -51,6 +51,21 @@ pub fn empty(config: Config, namespace: &str, name: &str) -> World {
     }
 }
 
+/// The definition of Ensemble becomes one that knows less of status than we write: what it does not know
+/// is not kept.
+pub fn age_definition(world: &mut World) {
+    let mut definition = ensemble_api::crd::all_json()[0].clone();
+    let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let status = &mut schema["properties"]["status"]["properties"];
+    for unknown in ["summary", "members"] {
+        if let Some(known) = status.as_object_mut() {
+            known.remove(unknown);
+        }
+    }
+    let replaced = world.cluster.register_crd(&definition);
+    debug_assert!(replaced.is_ok(), "{replaced:?}");
+}
+
 /// Nodes in zones a, b and c, in turn: node-a, node-b and so on.
 pub fn add_nodes(world: &mut World, count: u8) {
     for number in 0..count.min(26) {

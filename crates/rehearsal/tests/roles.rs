@@ -31,9 +31,33 @@ fn a_primary_that_goes_first_moves_the_lead_twice_and_not_for_ever() {
     assert_eq!((run.leader_changes, run.in_place), (2, 3));
 }
 
+fn named(name: &str) -> &'static ensemble_rehearsal::Scenario {
+    roles::ALL.iter().find(|s| s.name == name).unwrap()
+}
+
+/// Whom an engine's restart was asked of, in order.
+fn restarts(name: &str) -> Vec<String> {
+    let run = run(named(name), &[], true).unwrap();
+    let asked = run.trace.iter().filter(|l| l.contains("Do(Restart)"));
+    let whom = asked.filter_map(|l| l.split_once("asks ")?.1.split(':').next());
+    whom.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_restart_that_takes_minutes_is_let_finish_and_asked_for_once() {
+    let asked = restarts("roles-parameters-slow");
+    assert_eq!(asked, ["orders-1", "orders-2", "orders-0"]);
+}
+
+#[test]
+fn while_the_rollout_is_paused_no_engine_is_restarted_for_a_parameter() {
+    // That nothing is written at its end is what every script has to show.
+    assert_eq!(restarts("roles-parameters-paused"), [""; 0]);
+}
+
 #[test]
 fn no_single_fault_breaks_an_invariant_about_roles() {
-    common::sweep(&common::chosen(&roles::ALL), common::Part::chosen(60));
+    common::sweep(&common::swept(&roles::ALL), common::Part::chosen(60));
 }
 
 /// What is compared of two runs.
@@ -78,5 +102,5 @@ fn every_script_about_votes_ends_well_on_a_calm_day() {
 
 #[test]
 fn no_single_fault_breaks_a_quorum() {
-    common::sweep(&common::chosen(votes::ALL), common::Part::chosen(20));
+    common::sweep(&common::swept(votes::ALL), common::Part::chosen(20));
 }

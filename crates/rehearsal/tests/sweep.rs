@@ -4,11 +4,16 @@ mod common;
 
 use ensemble_rehearsal::explore::Plan;
 use ensemble_rehearsal::fault::What;
-use ensemble_rehearsal::scenario;
+use ensemble_rehearsal::{Scenario, scenario, sizes};
+
+/// All scripts with members that are equals.
+fn equals() -> Vec<Scenario> {
+    [scenario::EQUALS, sizes::EQUALS].concat()
+}
 
 #[test]
 fn every_scenario_ends_well_on_a_calm_day() {
-    common::calm(&common::chosen(scenario::EQUALS), |run| {
+    common::calm(&common::chosen(&equals()), |run| {
         format!(
             "{} calls, {} ms, {:?}",
             run.calls, run.virtual_ms, run.counts
@@ -18,7 +23,7 @@ fn every_scenario_ends_well_on_a_calm_day() {
 
 #[test]
 fn no_single_fault_breaks_an_invariant() {
-    common::sweep(&common::chosen(scenario::EQUALS), common::Part::chosen(12));
+    common::sweep(&common::swept(&equals()), common::Part::chosen(12));
 }
 
 #[test]

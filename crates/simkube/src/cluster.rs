@@ -9,7 +9,7 @@ use crate::actors::kubelet::NodeSim;
 use crate::actors::volumes::Attachment;
 use crate::actors::{Actors, Queue, Task};
 use crate::api::{Answer, Server};
-use crate::config::Config;
+use crate::config::{Config, ImageRule, PodQuota};
 use crate::crd::Crd;
 use crate::request::{Request, Response};
 use crate::resource::{Info, Resource};
@@ -374,6 +374,20 @@ impl Cluster {
     /// token volume that a real server adds is not modelled.
     pub fn require_service_accounts(&mut self, required: bool) {
         self.server.settings.service_accounts = required;
+    }
+
+    /// From now on that rule is applied to the images of pods; those that exist stay as they are.
+    pub fn rewrite_images(&mut self, rule: ImageRule) {
+        self.server.settings.admission.images = rule;
+    }
+
+    /// From now on a namespace has that quota, or none.
+    pub fn limit_pods(&mut self, namespace: &str, quota: Option<PodQuota>) {
+        let quotas = &mut self.server.settings.admission.quotas;
+        match quota {
+            Some(quota) => drop(quotas.insert(namespace.to_owned(), quota)),
+            None => drop(quotas.remove(namespace)),
+        }
     }
 }
 

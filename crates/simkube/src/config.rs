@@ -241,6 +241,35 @@ impl VolumeDriver {
     }
 }
 
+/// A rule of the cluster's owners about the images of pods, as a mutating webhook or policy has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ImageRule {
+    /// There is none.
+    #[default]
+    AsSent,
+    /// Every image comes from a mirror, whether the pod is new or changed.
+    Mirror {
+        /// What is put before each image.
+        prefix: String,
+    },
+    /// The same, of new pods alone: a change of a pod is left as it was sent.
+    MirrorNew {
+        /// What is put before each image.
+        prefix: String,
+    },
+    /// A pod that is changed keeps the images that it has.
+    Keep,
+}
+
+/// A ResourceQuota that counts pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodQuota {
+    /// Its name.
+    pub name: String,
+    /// How many pods there may be.
+    pub pods: usize,
+}
+
 /// Everything that can be set about the simulated world.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {

@@ -83,6 +83,20 @@ impl Cluster {
         self.set_link(node, Link::Up);
     }
 
+    /// Somebody kills a container's process; its kubelet starts it again as it starts whatever ends.
+    /// One that does not run just then is left alone.
+    pub fn crash_container(&mut self, namespace: &str, pod: &str, container: &str) {
+        let now = self.now();
+        let mut hit = Vec::new();
+        for node in self.nodes.values_mut() {
+            let uids = node.crash(namespace, pod, container, now);
+            hit.extend(uids.into_iter().map(|uid| (node.name.clone(), uid)));
+        }
+        for (node, uid) in hit {
+            self.after(0, Task::Kubelet(node, uid));
+        }
+    }
+
     /// Whether a node is up and connected.
     #[must_use]
     pub fn is_reachable(&self, node: &str) -> bool {

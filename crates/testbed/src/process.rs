@@ -236,7 +236,7 @@ fn spawn_from_lasting_thread(command: Command) -> std::io::Result<Child> {
 }
 
 /// The start time of a running process in clock ticks since boot; none for the dead and zombies.
-fn start_time(pid: i32) -> Option<u64> {
+pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may itself contain anything: fields are counted after it.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();

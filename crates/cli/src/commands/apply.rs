@@ -49,8 +49,7 @@ pub fn place(client: &Client, object: &Value) -> (Api<DynamicObject>, String) {
         version: version.into(),
         api_version: api_version.into(),
         kind: kind.into(),
-        // True of every kind that we make.
-        plural: format!("{}s", kind.to_lowercase()),
+        plural: plural(kind),
     };
     let metadata = &object["metadata"];
     let api = match metadata["namespace"].as_str() {
@@ -61,6 +60,15 @@ pub fn place(client: &Client, object: &Value) -> (Api<DynamicObject>, String) {
         api,
         metadata["name"].as_str().unwrap_or_default().to_owned(),
     )
+}
+
+/// True of every kind that we make.
+fn plural(kind: &str) -> String {
+    let kind = kind.to_lowercase();
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{kind}s"),
+    }
 }
 
 /// Creates what is missing and changes what differs.

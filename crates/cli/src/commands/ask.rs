@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output;
 use ensemble_api::request::{self, EnsembleRequest, EnsembleRequestSpec};
-use ensemble_api::{EnsembleStatus, Outcome};
+use ensemble_api::{EnsembleRequestStatus, EnsembleStatus, Outcome};
 use kube::Api;
 use kube::api::{ObjectMeta, PostParams};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub async fn switch(cluster: &Cluster, global: &Global, args: &Switch) -> Result
         named(&made)
     ));
     let waited = tokio::select! {
-        answered = answered(cluster, &made) => Some(answered?),
+        answered = until(cluster, &made, |s| s.outcome.is_some()) => Some(answered?),
         () = tokio::time::sleep(args.timeout) => None,
         _ = tokio::signal::ctrl_c() => {
             output::say(format!("interrupted; {} stands", named(&made)));
@@ -87,23 +87,27 @@ pub async fn approve(cluster: &Cluster, global: &Global, args: &Approve) -> Resu
     shown(global, &made, &format!("approved {revision}"))
 }
 
-fn blank(name: &str, reason: Option<String>) -> EnsembleRequestSpec {
+/// A request that asks for nothing yet.
+pub(super) fn blank(name: &str, reason: Option<String>) -> EnsembleRequestSpec {
     EnsembleRequestSpec {
         ensemble: name.to_owned(),
         rebuild: None,
         switch: None,
         approve: None,
+        waive: None,
         reason,
         ttl_seconds_after_finished: 86_400,
     }
 }
 
-fn named(request: &EnsembleRequest) -> String {
+/// As it is called in messages.
+pub(super) fn named(request: &EnsembleRequest) -> String {
     let name = request.metadata.name.as_deref().unwrap_or_default();
     format!("EnsembleRequest {name}")
 }
 
-async fn create(
+/// Creates it as the user.
+pub(super) async fn create(
     cluster: &Cluster,
     what: &str,
     spec: EnsembleRequestSpec,
@@ -123,15 +127,19 @@ async fn create(
     made.map_err(|error| Failure::of_call(&doing, error))
 }
 
-/// The request, once it has an outcome.
-async fn answered(cluster: &Cluster, made: &EnsembleRequest) -> Result<EnsembleRequest, Failure> {
+/// The request, once its status is as it is waited for.
+pub(super) async fn until(
+    cluster: &Cluster,
+    made: &EnsembleRequest,
+    arrived: fn(&EnsembleRequestStatus) -> bool,
+) -> Result<EnsembleRequest, Failure> {
     let api: Api<EnsembleRequest> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let name = made.metadata.name.clone().unwrap_or_default();
     loop {
         let found = api.get(&name).await;
         let found = found
             .map_err(|error| Failure::of_call(&format!("cannot read {}", named(made)), error))?;
-        if found.status.as_ref().is_some_and(|s| s.outcome.is_some()) {
+        if found.status.as_ref().is_some_and(arrived) {
             return Ok(found);
         }
         tokio::time::sleep(Duration::from_millis(300)).await;

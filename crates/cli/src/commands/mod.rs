@@ -4,6 +4,7 @@ pub mod apply;
 pub mod ask;
 pub mod controller;
 pub mod demo;
+pub mod explain;
 pub mod explore;
 pub mod history;
 pub mod install;
@@ -14,6 +15,7 @@ pub mod status;
 pub mod undo;
 pub mod uninstall;
 pub mod until;
+pub mod waive;
 pub mod watch;
 pub mod why;
 

@@ -135,7 +135,9 @@ fn announce(place: &Place, args: &Uninstall, ensembles: &[DynamicObject]) {
         }
     }
     if args.crds {
-        output::say("deletes the definitions of Ensemble and EnsembleRequest");
+        output::say(
+            "deletes the definitions of Ensemble and EnsembleRequest, and the policy that says who may waive",
+        );
     }
 }
 
@@ -157,8 +159,8 @@ impl Removal<'_> {
         self.controller_ended(place).await?;
         if args.crds {
             self.orphan_all(place, args).await?;
-            for crd in ensemble_api::crd::all_json() {
-                self.delete(&crd).await?;
+            for object in manifests::with_definitions() {
+                self.delete(&object).await?;
             }
         }
         for object in manifests::to_remove(place) {

@@ -18,6 +18,7 @@ const SAFETY: &str = "crates/planner/src/safety/mod.rs";
 const ROLES: &str = "crates/planner/src/safety/roles.rs";
 const TURNS: &str = "crates/planner/src/safety/turns.rs";
 const CONFIRM: &str = "crates/planner/src/safety/confirm.rs";
+const PEOPLE: &str = "crates/planner/src/safety/people.rs";
 
 /// All of them.
 pub const ALL: &[Guarantee] = &[
@@ -81,11 +82,22 @@ pub const ALL: &[Guarantee] = &[
         ],
     },
     Guarantee {
+        rule: Rule::WaivedForOneMember,
+        file: "crates/planner/src/waivers.rs",
+        tests: &[
+            "it_suspends_its_rule_with_the_guards_of_it_for_its_member_and_nothing_else",
+            "no_clock_and_no_loss_makes_it_longer",
+            "what_cannot_be_waived_is_refused_by_its_field",
+            "to_waive_takes_a_right_of_its_own",
+        ],
+    },
+    Guarantee {
         rule: Rule::ProvenDown,
         file: SAFETY,
         tests: &[
             "two_unhealthy_members_are_not_down_and_wait_for_the_budget",
-            "what_is_proven_down_is_deleted_and_what_runs_is_evicted",
+            "what_is_not_ready_is_deleted_at_its_version_and_what_is_ready_is_evicted",
+            "a_container_that_ended_once_is_restarted_at_once_and_its_member_is_not_down",
         ],
     },
     Guarantee {
@@ -113,6 +125,51 @@ pub const ALL: &[Guarantee] = &[
             "an_upgrade_with_the_lead_at_1_changes_leader_once_and_loses_nothing",
             "one_that_leads_by_now_is_not_sent_what_restarts_it",
         ],
+    },
+    Guarantee {
+        rule: Rule::CopiesLeft,
+        file: "crates/planner/src/safety/copies.rs",
+        tests: &[
+            "scaling_in_does_not_remove_the_last_replica_in_sync",
+            "the_one_that_commits_wait_for_leaves_only_if_another_can_be_named",
+        ],
+    },
+    Guarantee {
+        rule: Rule::LastPrimaryFirst,
+        file: "crates/planner/src/safety/first.rs",
+        tests: &[
+            "from_none_the_one_that_led_last_starts_first_and_the_others_once_it_leads",
+            "from_none_nobody_starts_without_the_one_that_led_last",
+        ],
+    },
+    Guarantee {
+        rule: Rule::PrimaryRouted,
+        file: "crates/planner/src/wanted.rs",
+        tests: &[
+            "the_primary_service_selects_what_the_primarys_own_pod_carries",
+            "when_the_lead_goes_to_a_member_of_the_other_version_its_service_goes_along",
+        ],
+    },
+    Guarantee {
+        rule: Rule::OnlyWhatChanged,
+        file: "crates/planner/src/method.rs",
+        tests: &[
+            "a_label_leaves_images_that_admission_rewrote_as_they_are",
+            "a_label_restarts_nobody_where_images_are_rewritten_and_a_quota_fits_exactly",
+        ],
+    },
+    Guarantee {
+        rule: Rule::TemplateTried,
+        file: "crates/planner/src/steps/prepare.rs",
+        tests: &[
+            "a_new_template_is_stored_tried_and_pulled_before_the_first_member_is_touched",
+            "a_trial_that_only_a_quota_of_pods_refuses_stops_nobody",
+        ],
+    },
+    Guarantee {
+        rule: Rule::GrowthPaced,
+        file: "crates/planner/src/steps/growth.rs",
+        tests: &["two_new_members_copy_their_data_at_a_time_and_the_others_say_that_they_wait"],
     },
     Guarantee {
         rule: Rule::ResizeSeenDone,
@@ -167,14 +224,45 @@ pub const ALL: &[Guarantee] = &[
         ],
     },
     Guarantee {
+        rule: Rule::FailureOfThisChange,
+        file: "crates/planner/src/parameters.rs",
+        tests: &[
+            "a_failure_of_an_earlier_change_does_not_condemn_a_later_one",
+            "what_came_of_restarts_is_forgotten_with_the_change_that_they_were_for",
+        ],
+    },
+    Guarantee {
         rule: Rule::EngineSettled,
-        file: ROLES,
-        tests: &["an_engine_that_stops_or_starts_is_let_finish"],
+        file: PEOPLE,
+        tests: &[
+            "an_engine_that_stops_or_starts_is_let_finish",
+            "a_member_at_work_on_its_data_is_let_finish_however_long_it_takes",
+        ],
     },
     Guarantee {
         rule: Rule::EngineNotPaused,
-        file: ROLES,
-        tests: &["a_paused_engine_is_left_alone"],
+        file: PEOPLE,
+        tests: &[
+            "a_paused_engine_is_left_alone",
+            "while_the_engine_is_paused_nobody_is_touched_whatever_else_holds",
+        ],
+    },
+    Guarantee {
+        rule: Rule::RolloutNotPaused,
+        file: PEOPLE,
+        tests: &[
+            "a_paused_rollout_touches_nobody_but_repairs_at_the_old_revision",
+            "a_pause_or_suspension_in_between_refuses",
+        ],
+    },
+    Guarantee {
+        rule: Rule::Approved,
+        file: PEOPLE,
+        tests: &[
+            "a_primary_that_waits_for_approval_waits_also_when_its_container_is_in_back_off",
+            "it_waits_also_when_the_engine_has_moved_the_lead_meanwhile",
+            "a_disruption_is_not_confirmed_without_the_approval_that_it_was_granted_with",
+        ],
     },
 ];
 
@@ -182,8 +270,9 @@ pub const ALL: &[Guarantee] = &[
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Guarantees\n\nEach promise with the rule that keeps it (as `ensemble why` names it), the file that enforces \
-         it, tests that fail if it is broken, and the rules that guard it. Each rule, and each that guards one, is switched \
-         off in a test build, and some test must notice. Tests check this page against the code.\n\n<!-- Generated by \
+         it, tests that fail if it is broken, the rules that guard it, and the exemptions from it. An exemption is asked for \
+         after all rules that it would override. Each rule, guard and exemption is switched off in a test build, and some \
+         test must notice. Tests check this page against the code.\n\n<!-- Generated by \
          `make docs` from crates/cli/src/docs/guarantees.rs and crates/api/src/rule.rs. -->\n",
     );
     let list = |names: &[&str]| {
@@ -199,10 +288,11 @@ pub fn markdown() -> String {
             list(one.tests),
         ));
         for guard in one.rule.guarded_by() {
-            text.push_str(&format!(
-                "- guarded by `{guard}`: {}\n",
-                guard.page().demands
-            ));
+            let word = match guard.page().exempts {
+                true => "exempt by",
+                false => "guarded by",
+            };
+            text.push_str(&format!("- {word} `{guard}`: {}\n", guard.page().demands));
         }
     }
     text.push_str(

@@ -3,6 +3,7 @@
 mod api;
 mod cli;
 pub mod guarantees;
+mod reasons;
 
 use clap::ValueEnum;
 
@@ -49,7 +50,7 @@ pub fn page(page: Page) -> String {
         Page::Cli => cli::markdown(),
         Page::Api => api::markdown(),
         Page::Guarantees => guarantees::markdown(),
-        Page::Reasons => ensemble_api::reason::markdown(),
+        Page::Reasons => reasons::markdown(),
         Page::ExitCodes => crate::exit::markdown(),
     }
 }

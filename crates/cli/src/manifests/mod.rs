@@ -1,5 +1,6 @@
 //! All that a controller needs in a cluster, as plain objects.
 
+mod admission;
 mod deployment;
 mod rbac;
 
@@ -38,6 +39,8 @@ pub fn all(place: &Place, args: &Install) -> Vec<Value> {
     }
     if !args.skip_crds {
         objects.extend(ensemble_api::crd::all_json().into_iter().map(labelled));
+        // Whoever brings the kinds in brings in who may waive: both concern the whole cluster.
+        objects.extend(admission::all());
     }
     objects.extend(rbac::all(place));
     objects.push(deployment::service(place));
@@ -49,6 +52,13 @@ pub fn all(place: &Place, args: &Install) -> Vec<Value> {
 pub fn to_remove(place: &Place) -> Vec<Value> {
     let mut objects = vec![object("v1", "Service", NAME, Some(&place.home))];
     objects.extend(rbac::all(place).into_iter().rev());
+    objects
+}
+
+/// What goes with the definitions, before them: as long as a request can be made, it is guarded.
+pub fn with_definitions() -> Vec<Value> {
+    let mut objects = ensemble_api::crd::all_json();
+    objects.extend(admission::all().into_iter().rev());
     objects
 }
 

@@ -5,6 +5,9 @@ use super::{NAME, Place, object};
 use ensemble_controller::{KINDS, KindInfo, LOOK};
 use serde_json::{Value, json};
 
+/// The role of those who may waive a safety rule, beside the right to create requests.
+pub const WAIVER: &str = "ensemble-waiver";
+
 /// Accounts, roles and bindings.
 pub fn all(place: &Place) -> Vec<Value> {
     let home = Some(place.home.as_str());
@@ -26,6 +29,7 @@ pub fn all(place: &Place) -> Vec<Value> {
         Some(watched) => {
             objects.push(role("Role", NAME, Some(watched), member_rules()));
             objects.push(binding("RoleBinding", NAME, Some(watched), "Role", place));
+            objects.push(role("Role", WAIVER, Some(watched), vec![waive_rule()]));
         }
     }
     let leases = format!("{NAME}-leases");
@@ -79,6 +83,11 @@ fn lease_rule() -> Value {
     )
 }
 
+/// The admission policy asks for this verb; the API server itself knows no such call.
+fn waive_rule() -> Value {
+    rule("ensemble.dev", &["ensembles"], &["waive"])
+}
+
 /// So that whoever may view or edit a namespace may do so with ensembles too.
 fn for_people() -> Vec<Value> {
     let kinds = ["ensembles", "ensemblerequests"];
@@ -109,6 +118,8 @@ fn for_people() -> Vec<Value> {
     vec![
         aggregate("ensemble-view", &["view", "edit", "admin"], view),
         aggregate("ensemble-edit", &["edit", "admin"], edit),
+        // Part of no other role: whoever is to waive is given it by name.
+        role("ClusterRole", WAIVER, None, vec![waive_rule()]),
     ]
 }
 

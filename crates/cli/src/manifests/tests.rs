@@ -148,6 +148,50 @@ fn with_one_namespace_nothing_but_the_definitions_is_cluster_wide() {
 }
 
 #[test]
+fn who_may_waive_is_asked_wherever_the_definitions_are_installed() {
+    for line in ["", "--watch-namespace shop"] {
+        let objects = installed(line);
+        let policy = of_kind(&objects, "ValidatingAdmissionPolicy")[0];
+        let asked = policy["spec"]["validations"][0]["expression"]
+            .as_str()
+            .unwrap();
+        assert!(asked.contains("check('waive').allowed()"), "{asked}");
+        assert_eq!(policy["spec"]["failurePolicy"], "Fail");
+        let binding = of_kind(&objects, "ValidatingAdmissionPolicyBinding")[0];
+        assert_eq!(binding["spec"]["policyName"], policy["metadata"]["name"]);
+        assert_eq!(binding["spec"]["validationActions"], json!(["Deny"]));
+        let removed = with_definitions();
+        for kind in [
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+        ] {
+            assert_eq!(of_kind(&removed, kind).len(), 1, "{kind}");
+        }
+        let bare = installed(&format!("{line} --skip-crds"));
+        assert!(of_kind(&bare, "ValidatingAdmissionPolicy").is_empty());
+    }
+}
+
+#[test]
+fn the_right_to_waive_is_in_no_role_but_its_own() {
+    for line in ["", "--watch-namespace shop"] {
+        let objects = installed(line);
+        let roles = of_kind(&objects, "ClusterRole");
+        let roles = roles.into_iter().chain(of_kind(&objects, "Role"));
+        let granting: Vec<&str> = roles
+            .filter(|role| role["rules"].to_string().contains("waive"))
+            .map(|role| role["metadata"]["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(granting, ["ensemble-waiver"]);
+        let labels = objects
+            .iter()
+            .find(|o| o["metadata"]["name"] == "ensemble-waiver");
+        let labels = labels.unwrap()["metadata"]["labels"].to_string();
+        assert!(!labels.contains("aggregate-to"), "{labels}");
+    }
+}
+
+#[test]
 fn the_controller_may_live_elsewhere_than_it_watches() {
     let objects = installed("--namespace tools --watch-namespace shop");
     let binding = of_kind(&objects, "RoleBinding")
@@ -207,9 +251,14 @@ fn uninstall_takes_away_all_that_install_made_but_namespace_and_definitions() {
     };
     let mut made: Vec<String> = installed("").iter().map(name).collect();
     made.retain(|n| {
-        !["Namespace/", "CustomResourceDefinition/", "Deployment/"]
-            .iter()
-            .any(|k| n.starts_with(k))
+        let stays = [
+            "Namespace/",
+            "CustomResourceDefinition/",
+            // Goes with the definitions.
+            "ValidatingAdmissionPolicy",
+            "Deployment/",
+        ];
+        !stays.iter().any(|k| n.starts_with(k))
     });
     let mut removed: Vec<String> = to_remove(&place).iter().map(name).collect();
     made.sort();

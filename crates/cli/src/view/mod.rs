@@ -3,6 +3,7 @@
 
 pub mod age;
 pub mod changes;
+pub mod explain;
 pub mod forecast;
 pub mod history;
 pub mod list;

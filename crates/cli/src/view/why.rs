@@ -6,9 +6,6 @@ use ensemble_api::report::Action;
 use ensemble_api::{Blocker, Predicate, Reason, Report, State, Step, StepState};
 use jiff::Timestamp;
 
-/// Where the pages of reasons are.
-pub const DOCS: &str = "https://ensemble.dev/docs/reference/reasons.html";
-
 /// The longest line, where lines are made of words.
 const WIDTH: usize = 100;
 /// How many further blocked steps are told of.
@@ -34,6 +31,7 @@ pub fn why(name: &str, report: &Report, now: Timestamp, paint: Paint) -> String 
                 text.line("since", &format!("{} ago", age(since.0, now)));
             }
             others(&mut text, report, None, now);
+            waived(&mut text, report, now);
             safe_now(&mut text, report);
             rules(&mut text, "holds", report);
         }
@@ -84,13 +82,11 @@ fn because(
     );
     held_up(text, report, step);
     others(text, report, Some(step), now);
+    waived(text, report, now);
     safe_now(text, report);
     rules(text, "not it", report);
     you_may(text, name, step, blocker);
-    text.line(
-        "docs",
-        &format!("{DOCS}#{}", blocker.reason.as_str().to_lowercase()),
-    );
+    text.line("more", &format!("ensemble explain {}", blocker.reason));
 }
 
 /// Steps whose turn comes after the one that waits, by what they do.
@@ -147,6 +143,24 @@ fn others(text: &mut Text, report: &Report, told: Option<&Step>, now: Timestamp)
             &format!(
                 "{} more blocked steps: ensemble status",
                 blocked.len() - OTHERS_MAX
+            ),
+        );
+    }
+}
+
+/// Rules that somebody has suspended, as long as they are.
+fn waived(text: &mut Text, report: &Report, now: Timestamp) {
+    for waiver in &report.waivers {
+        let left = waiver.until.0.duration_since(now);
+        let left = match left.is_positive() {
+            true => format!("for {} more", age(now, waiver.until.0)),
+            false => "which has just ended".to_owned(),
+        };
+        text.line(
+            "waived",
+            &format!(
+                "{} for {}, {left}, by EnsembleRequest {}: {}",
+                waiver.rule, waiver.member, waiver.request, waiver.reason
             ),
         );
     }
@@ -238,7 +252,7 @@ pub fn step_in_words(step: &Step) -> String {
     }
 }
 
-fn lower_first(text: &str) -> String {
+pub(super) fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
     let first = chars.next().map(|c| c.to_lowercase().to_string());
     format!("{}{}", first.unwrap_or_default(), chars.as_str())
@@ -285,6 +299,29 @@ impl Text {
     fn finish(mut self) -> String {
         self.lines.push(String::new());
         self.lines.join("\n")
+    }
+}
+
+/// Lines with a label in front, without colours.
+pub(super) struct Lines(Text);
+
+impl Lines {
+    /// Under a title.
+    pub fn titled(title: String) -> Self {
+        Self(Text {
+            paint: Paint::OFF,
+            lines: vec![title],
+        })
+    }
+
+    /// One more label.
+    pub fn add(&mut self, label: &str, words: &str) {
+        self.0.line(label, words);
+    }
+
+    /// All of it.
+    pub fn finish(self) -> String {
+        self.0.finish()
     }
 }
 

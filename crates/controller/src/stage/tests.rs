@@ -1,6 +1,8 @@
 use super::*;
 use crate::testing::{ApiServer, Trouble};
+use ensemble_api::labels;
 use ensemble_conductor::WATCHED;
+use ensemble_planner::engine::{Answer, Reply, WhyUnknown};
 use serde_json::json;
 use simkube::{NodeSpec, Resource, WatchId, WatchOptions};
 
@@ -191,9 +193,38 @@ async fn an_ensemble_that_is_gone_and_left_nothing_is_forgotten() {
     assert_eq!(left, [&key("stock")], "its pod is still there");
     assert_eq!(stage.metrics.ensembles.get(), 1);
     // An engine that answers late makes none anew.
-    let outcome = EngineOutcome::Replied(ensemble_planner::engine::Reply::Unknown("late".into()));
+    let outcome = EngineOutcome::Replied(Reply::Unknown("late".into()));
     stage.take(Message::Engine(key("orders"), CallId(7), outcome));
     assert_eq!(stage.conductors.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_comes_before_its_ensemble_is_kept_for_it() {
+    let (mut stage, _told) = stage(&ApiServer::new());
+    stage.knows(&[], Vec::new(), Vec::new());
+    let request = Arc::new(json!({
+        "metadata": {"name": "go", "namespace": "shop", "uid": "r", "resourceVersion": "1"},
+        "spec": {"ensemble": "orders", "switch": {}},
+    }));
+    let news = News::Applied(request.clone());
+    stage.take(Message::Watch(Kind::Request, news));
+    stage.act();
+    stage.act();
+    let news = News::Applied(ensemble("orders"));
+    stage.take(Message::Watch(Kind::Ensemble, news));
+    stage.act();
+    let snap = stage.conductors[&key("orders")].snapshot();
+    assert!(snap.requests.contains_key("go"));
+    // One whose Ensemble never comes is forgotten when it goes.
+    for name in ["Ensemble", "Request"] {
+        let news = match name {
+            "Ensemble" => Message::Watch(Kind::Ensemble, News::Deleted(ensemble("orders"))),
+            _ => Message::Watch(Kind::Request, News::Deleted(request.clone())),
+        };
+        stage.take(news);
+        stage.act();
+    }
+    assert!(stage.conductors.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -245,6 +276,44 @@ async fn a_budget_that_selects_others_than_before_is_taken_from_those() {
     assert!(!has(&stage, "orders") && has(&stage, "stock"));
     stage.take(Message::Watch(Kind::Budget, News::Deleted(budget("stock"))));
     assert!(!has(&stage, "orders") && !has(&stage, "stock"));
+}
+
+/// An object of `orders` whose label was edited, with its owner or without one.
+fn edited(owned: bool) -> Arc<Value> {
+    let mut object = (*pod("orders", "a")).clone();
+    object["metadata"]["labels"][labels::ENSEMBLE] = "stock".into();
+    if owned {
+        object["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "ensemble.dev/v1alpha1", "kind": "Ensemble", "name": "orders",
+            "uid": "uid-orders", "controller": true,
+        }]);
+    }
+    Arc::new(object)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_label_was_edited_is_seen_so_by_the_ensemble_that_owns_it() {
+    let (mut stage, _told) = stage(&ApiServer::new());
+    stage.knows(&["orders", "stock"], vec![pod("orders", "a")], Vec::new());
+    stage.take(Message::Watch(Kind::Pod, News::Applied(edited(true))));
+    let seen = |stage: &Stage, of: &str| {
+        let snap = stage.conductors[&key(of)].snapshot();
+        snap.pods.get("orders-0").map(|p| p.meta.ensemble.clone())
+    };
+    assert_eq!(seen(&stage, "orders").as_deref(), Some("stock"));
+    assert_eq!(seen(&stage, "stock"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_no_owner_and_another_label_is_no_longer_seen_by_whoever_had_it() {
+    let (mut stage, _told) = stage(&ApiServer::new());
+    stage.knows(&["orders", "stock"], Vec::new(), Vec::new());
+    let claims = |stage: &Stage, of: &str| stage.conductors[&key(of)].snapshot().claims.len();
+    let claim = News::Applied(pod("orders", "a"));
+    stage.take(Message::Watch(Kind::Claim, claim));
+    assert_eq!((claims(&stage, "orders"), claims(&stage, "stock")), (1, 0));
+    stage.take(Message::Watch(Kind::Claim, News::Applied(edited(false))));
+    assert_eq!((claims(&stage, "orders"), claims(&stage, "stock")), (0, 1));
 }
 
 #[test]
@@ -379,4 +448,96 @@ async fn a_call_under_way_is_awaited_before_the_main_loop_ends() {
         .expect("it ends once all are answered")
         .unwrap();
     assert_eq!(server.asked().len(), sent, "nothing new is sent meanwhile");
+}
+
+/// An engine whose members never answer, but for those of one ensemble.
+struct Silent {
+    but_for: &'static str,
+}
+
+impl ensemble_engines::Speaks for Silent {
+    fn observe<'a>(
+        &'a self,
+        target: &'a ensemble_engines::Target,
+        asked: Time,
+    ) -> ensemble_engines::Later<'a, Answer> {
+        Box::pin(async move {
+            if !target.member.starts_with(self.but_for) {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+            Answer::unknown(asked, WhyUnknown::Starting)
+        })
+    }
+
+    fn tell<'a>(
+        &'a self,
+        _: &'a ensemble_engines::Target,
+        _: &'a ensemble_planner::engine::EngineAct,
+    ) -> ensemble_engines::Later<'a, Reply> {
+        Box::pin(async { Reply::Unknown("silent".into()) })
+    }
+}
+
+/// An Ensemble with an engine, and so many members that can be asked.
+fn with_an_engine(name: &str, members: u32) -> (Arc<Value>, Vec<Arc<Value>>) {
+    let mut ensemble = (*ensemble(name)).clone();
+    ensemble["spec"]["replicas"] = members.into();
+    ensemble["spec"]["engine"] = json!({"patroni": {}});
+    let pods = (0..members).map(|ordinal| {
+        Arc::new(json!({
+            "metadata": {
+                "name": format!("{name}-{ordinal}"), "namespace": "shop",
+                "uid": format!("uid-{name}-{ordinal}"), "resourceVersion": "1",
+                "labels": {
+                    labels::ENSEMBLE: name, labels::ORDINAL: ordinal.to_string(),
+                    labels::INCARNATION: "0",
+                },
+                "ownerReferences": [{
+                    "apiVersion": "ensemble.dev/v1alpha1", "kind": "Ensemble", "name": name,
+                    "uid": format!("uid-{name}"), "controller": true,
+                }],
+            },
+            "spec": {"nodeName": "a"},
+            "status": {"podIP": format!("10.{}.{}.{}", name.len(), ordinal / 250, ordinal % 250)},
+        }))
+    });
+    (Arc::new(ensemble), pods.collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_thousand_silent_members_of_one_ensemble_make_no_other_blind() {
+    let (mut stage, mut told) = stage(&ApiServer::new());
+    stage.asker.speaks(Arc::new(Silent { but_for: "calm" }));
+    let (silent, mut pods) = with_an_engine("silent", 2000);
+    let (calm, calms) = with_an_engine("calm", 3);
+    pods.extend(calms);
+    stage.knows(&[], pods, vec![node("a", true)]);
+    for ensemble in [silent, calm] {
+        let news = News::Applied(ensemble);
+        stage.take(Message::Watch(Kind::Ensemble, news));
+    }
+    let began = tokio::time::Instant::now();
+    let mut heard = BTreeMap::new();
+    let mut first_round = None;
+    let mut batch = Vec::new();
+    while began.elapsed() < Duration::from_secs(11) {
+        stage.wake_up();
+        stage.act();
+        stage.ask_engines();
+        let pause = stage.pause();
+        let _ = tokio::time::timeout(pause, told.recv_many(&mut batch, 256)).await;
+        for message in batch.drain(..) {
+            if let Message::Engine(key, ..) = &message {
+                *heard.entry(key.1.clone()).or_insert(0) += 1;
+                if heard.get("calm") == Some(&3) && first_round.is_none() {
+                    first_round = Some(began.elapsed());
+                }
+            }
+            stage.take(message);
+        }
+    }
+    assert_eq!(first_round, Some(Duration::ZERO), "as if it were alone");
+    // Everybody of the calm ensemble every five seconds at least, and those of the silent one in turn.
+    assert!(heard["calm"] >= 6, "{heard:?}");
+    assert!(heard["silent"] >= 4 * 128, "{heard:?}");
 }

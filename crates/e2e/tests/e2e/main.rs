@@ -2,5 +2,6 @@
 
 mod faults;
 mod members;
+mod others;
 mod postgres;
 mod testbed;

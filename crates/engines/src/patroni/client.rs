@@ -22,7 +22,9 @@ const LOOK: Duration = Duration::from_secs(2);
 const STORE: Duration = Duration::from_secs(5);
 /// Patroni answers a switchover after twice its loop at the latest, which is 20 s as it comes.
 const SWITCH: Duration = Duration::from_secs(35);
-/// A replica that restarts first waits until commits no longer wait for it.
+/// A replica that restarts first waits until commits no longer wait for it. A restart may well take
+/// longer, for a checkpoint or a recovery: then it goes on without being listened to, and what comes of it
+/// is seen by looking.
 const RESTART: Duration = Duration::from_secs(60);
 
 /// Speaks with Patroni. Cheap to clone.
@@ -90,10 +92,12 @@ impl Patroni {
         heard("PATCH /config", answer, reply::to_parameters)
     }
 
-    /// Restarts PostgreSQL in that member, and not Patroni. Never with a filter by role: its words
-    /// differ between versions.
+    /// Restarts PostgreSQL in that member, and not Patroni, if it still waits for a restart: nobody
+    /// restarts for what was put back meanwhile, or was restarted for already. Never with a filter by
+    /// role: its words differ between versions.
     pub async fn restart(&self, target: &Target) -> Reply {
-        let question = act(Method::POST, "/restart", &json!({}), RESTART);
+        let body = json!({"restart_pending": true});
+        let question = act(Method::POST, "/restart", &body, RESTART);
         let answer = self.wire.ask(target, &question).await;
         heard("POST /restart", answer, reply::to_restart)
     }

@@ -58,7 +58,7 @@ fn synchronous(config: &Value) -> Synchronous {
 }
 
 /// What Patroni takes for yes.
-fn is_on(value: &Value) -> bool {
+pub(super) fn is_on(value: &Value) -> bool {
     match value {
         Value::Bool(on) => *on,
         Value::Number(number) => number.as_i64() == Some(1),

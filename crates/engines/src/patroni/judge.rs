@@ -1,6 +1,7 @@
 //! Who is who in PostgreSQL under Patroni.
 
-use super::{Role, Sighting, Synchronous};
+use super::chain::Chain;
+use super::{ALSO_PRIMARY, Role, Sighting, Synchronous};
 use ensemble_api::Rule;
 use ensemble_planner::engine::{
     Cohort, Commits, Duty, EngineView, Heard, Hearing, Lead, Standing, Sync,
@@ -8,10 +9,10 @@ use ensemble_planner::engine::{
 use ensemble_planner::mutants;
 use ensemble_planner::roster::MemberId;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What each of those that run said.
-type Said<'a> = BTreeMap<MemberId, Cow<'a, Sighting>>;
+pub(super) type Said<'a> = BTreeMap<MemberId, Cow<'a, Sighting>>;
 
 /// One cohort: there is one lock.
 pub(super) fn judge(hearing: &Hearing<'_>) -> EngineView {
@@ -21,20 +22,31 @@ pub(super) fn judge(hearing: &Hearing<'_>) -> EngineView {
         Lead::One { who, .. } => said.get(who).map(Cow::as_ref),
         _ => None,
     };
+    let chain = Chain::of(hearing, &lead, &said);
     let standings = said.iter().map(|(who, own)| {
         let asked = hearing.heard[who].asked();
-        (*who, standing(hearing, (&lead, leader), *who, asked, own))
+        (
+            *who,
+            standing(hearing, (&lead, leader, &chain), *who, asked, own),
+        )
     });
     EngineView {
         standings: standings.collect(),
         held: said.values().any(|s| s.paused),
         cohorts: vec![Cohort {
+            named: named(hearing, &said),
             commits: leader.map(commits).unwrap_or_default(),
             round_seconds: leader.and_then(|l| l.loop_wait),
             parameters: leader.and_then(|l| l.parameters.clone()),
             ..Cohort::led(hearing.everybody.clone(), lead)
         }],
     }
+}
+
+/// Those that somebody names as the holder of the lock.
+fn named(hearing: &Hearing<'_>, said: &Said<'_>) -> BTreeSet<MemberId> {
+    let holders = said.values().filter_map(|s| s.lock.as_deref());
+    holders.filter_map(|n| hearing.roster.named(n)).collect()
 }
 
 fn words<'a>(heard: &'a Heard<'_>) -> Cow<'a, Sighting> {
@@ -55,12 +67,12 @@ fn commits(leader: &Sighting) -> Commits {
 
 fn standing(
     hearing: &Hearing<'_>,
-    leader: (&Lead, Option<&Sighting>),
+    leader: (&Lead, Option<&Sighting>, &Chain),
     who: MemberId,
     asked: ensemble_planner::Time,
     own: &Sighting,
 ) -> Standing {
-    let (lead, leader) = leader;
+    let (lead, leader, chain) = leader;
     let known = match &own.role {
         Role::Unknown(why) => Standing::unknown(asked, why.clone()),
         Role::Leader | Role::Follower => Standing {
@@ -75,27 +87,28 @@ fn standing(
     let name = hearing.roster.name(who);
     Standing {
         term: own.term,
-        sync: leader.map_or(Sync::In, |leader| sync(hearing, (lead, leader), &name, own)),
+        sync: leader.map_or(Sync::In, |_| sync(hearing, (lead, chain), &name, own)),
         behind: own.lag,
-        may_lead: may_lead(leader, &name, own),
+        unapplied: own.unreplayed,
+        may_lead: may_lead(leader, chain, &name, own),
         run: own.started.clone(),
         pending_restart: own.pending_restart,
         ..known
     }
 }
 
-/// In sync is whom the leader sees streaming, at its term.
-fn sync(
-    hearing: &Hearing<'_>,
-    (lead, leader): (&Lead, &Sighting),
-    name: &str,
-    own: &Sighting,
-) -> Sync {
+/// In sync is whom the leader sees streaming, at its term; or another member does that is in sync itself.
+fn sync(hearing: &Hearing<'_>, (lead, chain): (&Lead, &Chain), name: &str, own: &Sighting) -> Sync {
     let Lead::One { who, term } = lead else {
         return Sync::In;
     };
-    let attached = leader.attached.get(name);
-    if !attached.is_some_and(|s| s.streaming) {
+    if !own.streams {
+        return Sync::Apart("its tag nostream keeps it from streaming".into());
+    }
+    if let Some(upstream) = chain.apart.get(name) {
+        return Sync::Apart(format!("it follows {upstream}, which does not stream"));
+    }
+    if !chain.fed.contains_key(name) {
         let leader = hearing.roster.name(*who);
         return Sync::Out(format!("{leader} does not see it streaming"));
     }
@@ -105,17 +118,35 @@ fn sync(
     Sync::In
 }
 
-/// In synchronous mode Patroni hands over to a named standby alone.
-fn may_lead(leader: Option<&Sighting>, name: &str, own: &Sighting) -> Result<(), String> {
+/// In synchronous mode Patroni hands over to a named standby alone: one, several of them, or any of a
+/// quorum.
+fn may_lead(
+    leader: Option<&Sighting>,
+    chain: &Chain,
+    name: &str,
+    own: &Sighting,
+) -> Result<(), String> {
     if !own.electable {
-        return Err("it may not lead, by its own configuration".into());
+        return Err("its tag nofailover or failover_priority forbids it to lead".into());
     }
     let synchronous = leader.filter(|l| l.synchronous != Synchronous::Off);
-    let unnamed = synchronous.is_some_and(|l| !l.sync_standbys.contains(name));
-    if unnamed && !mutants::is_off(Rule::SyncStandbyNamed) {
-        return Err("it is not the synchronous standby".into());
+    let unnamed = synchronous.filter(|l| !l.sync_standbys.contains(name));
+    if let Some(leader) = unnamed.filter(|_| !mutants::is_off(Rule::SyncStandbyNamed)) {
+        let named: Vec<&str> = leader.sync_standbys.iter().map(String::as_str).collect();
+        return Err(match named.as_slice() {
+            [] | [_] => "it is not the synchronous standby".into(),
+            several => format!(
+                "it is none of the synchronous standbys {}",
+                several.join(", ")
+            ),
+        });
     }
-    Ok(())
+    match chain.fed.get(name) {
+        Some(Some(upstream)) if !mutants::is_off(Rule::SuccessorFollowsTheLeader) => {
+            Err(format!("it follows {upstream}, not the primary"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Who leads. One that claims it is believed if nobody denies it and somebody else bears it out: the
@@ -144,7 +175,8 @@ fn lead(hearing: &Hearing<'_>, said: &Said<'_>) -> Lead {
 fn only(hearing: &Hearing<'_>, said: &Said<'_>, one: MemberId) -> Lead {
     let name = hearing.roster.name(one);
     let label = hearing.engine.role_label();
-    let labelled = hearing.heard[&one].label(label.key) == label.primary;
+    let value = hearing.heard[&one].label(label.key);
+    let labelled = value == label.primary || ALSO_PRIMARY.contains(&value);
     let mut others = said.iter().filter(|(m, _)| **m != one);
     let borne_out = labelled
         || said.len() == 1

@@ -1,5 +1,6 @@
 //! What a member said, put together from its answers.
 
+use super::config::is_on;
 use super::topology::Topology;
 use super::{Sighting, Synchronous, attached, role};
 use crate::failure::Failure;
@@ -24,7 +25,9 @@ pub(super) fn read(target: &Target, status: &Value, cluster: Result<Value, Failu
         attached: attached::read(target, status),
         sync_standbys: topology.sync_standbys(),
         lag: listed.and_then(|m| m.lag),
+        unreplayed: unreplayed(&status["xlog"]),
         electable: electable(&status["tags"]),
+        streams: !is_on(&status["tags"]["nostream"]),
         synchronous: Synchronous::Off,
         paused: status["pause"] == true || topology.paused,
         pending_restart: status["pending_restart"] == true,
@@ -67,6 +70,14 @@ fn text(value: &Value) -> String {
         Value::Number(number) => number.to_string(),
         _ => String::new(),
     }
+}
+
+/// What a replica has received and not replayed: it has to, before it leads. A replica may be told to wait
+/// with it (`recovery_min_apply_delay`), or be slow.
+fn unreplayed(xlog: &Value) -> u64 {
+    let at = |key: &str| xlog[key].as_u64().unwrap_or(0);
+    let left = at("received_location").saturating_sub(at("replayed_location"));
+    left >> 20 << 20
 }
 
 /// As Patroni judges it: `nofailover` goes before `failover_priority`.

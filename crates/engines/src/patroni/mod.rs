@@ -3,6 +3,7 @@
 
 #[cfg(feature = "wire")]
 mod attached;
+mod chain;
 #[cfg(feature = "wire")]
 mod client;
 #[cfg(feature = "wire")]
@@ -71,15 +72,21 @@ const ABILITIES: Abilities = Abilities {
     judge: Some(Judge(judge::judge)),
     can_answer: true,
     can_switch: true,
+    // Whoever starts first and is at most `maximum_lag_on_failover` behind may take the lock.
+    leads_alone: true,
     can_nudge: true,
     rounds: Some(ROUNDS),
     ordered: &ORDERED,
     impossible: BTreeMap::new(),
+    also_primary: ALSO_PRIMARY,
     port: Some(Port {
         name: "postgres",
         number: 5432,
     }),
 };
+
+/// What Patroni writes on a primary where nobody has configured it: the first since 4.0, the other before.
+const ALSO_PRIMARY: &[&str] = &["primary", "master"];
 
 /// Patroni's loop.
 const ROUNDS: Rounds = Rounds {

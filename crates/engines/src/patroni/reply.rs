@@ -38,15 +38,16 @@ pub(super) fn to_nudge(answer: &Answer) -> Reply {
     }
 }
 
-/// `503` with a reason, unless PostgreSQL is merely slow to come up; `400` also when Patroni
-/// stumbled half way.
+/// `503` says that PostgreSQL did not come up in those two words alone. All others say nothing about its
+/// configuration: it is slow to come up, something is in progress already (a restart that we have lost
+/// sight of among it), or it does not wait for a restart any more. What is true is seen by looking.
 pub(super) fn to_restart(answer: &Answer) -> Reply {
     let words = words(answer);
     match answer.status.as_u16() {
-        503 if words.contains("still starting") => Reply::Unknown(words),
-        503 => Reply::Refused(words),
-        400 if words == "restart failed" => Reply::Unknown(words),
-        _ => to_any(answer, words),
+        200 | 202 => Reply::Taken(words),
+        401 | 403 => Reply::Unauthorised(words),
+        503 if words.starts_with("restart failed") => Reply::Refused(words),
+        _ => Reply::Unknown(words),
     }
 }
 
@@ -139,11 +140,21 @@ mod tests {
     fn answers_to_a_restart_are_understood() {
         for (status, body, expected) in [
             (200, "restarted successfully", "taken"),
-            (503, "restart conditions are not satisfied", "refused"),
-            (503, "reinitialize already in progress", "refused"),
+            (202, "Restart scheduled", "taken"),
             (503, "restart failed", "refused"),
+            (503, "restart conditions are not satisfied", "unknown"),
+            (503, "restart already in progress", "unknown"),
+            (503, "reinitialize already in progress", "unknown"),
+            (
+                503,
+                "restarting after failure already in progress",
+                "unknown",
+            ),
             (503, "postgres is still starting", "unknown"),
+            (503, "no upstream", "unknown"),
             (400, "restart failed", "unknown"),
+            (400, "Unknown filter for the scheduled restart", "unknown"),
+            (409, "Another restart is already scheduled", "unknown"),
             (401, "not authenticated", "unauthorised"),
             (500, "restart failed", "unknown"),
         ] {

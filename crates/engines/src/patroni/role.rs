@@ -14,10 +14,18 @@ pub(super) fn read(member: &str, status: &Value, topology: Result<&Topology, &Fa
     let (Some(role), Some(state)) = (status["role"].as_str(), status["state"].as_str()) else {
         return unreadable("GET /health: there is no role and no state in it");
     };
+    if status["failsafe_mode_is_active"] == true {
+        let what = "its store does not answer, and failsafe mode keeps the primary";
+        return Role::Unknown(WhyUnknown::CutOff(what.into()));
+    }
     match (role, state) {
-        ("standby_leader", _) => unreadable("it leads a standby cluster, which is not supported"),
+        ("standby_leader", _) => {
+            let what = "it leads a standby cluster, where no switchover can be verified";
+            Role::Unknown(WhyUnknown::Unsupported(what.into()))
+        }
         (_, state) if is_starting(state) => Role::Unknown(WhyUnknown::Starting),
-        ("uninitialized", "stopped") => Role::Unknown(WhyUnknown::Starting),
+        ("uninitialized", "stopped") => Role::Unknown(WhyUnknown::Empty),
+        // Also while its data is rewound, which Patroni has no word for.
         (_, "stopping" | "stopped") | ("demoted", _) => Role::Unknown(WhyUnknown::Stopping),
         ("master" | "primary", "running") => primary(member, status, topology),
         ("replica", "running" | "streaming" | "in archive recovery") => replica(member, topology),
@@ -105,7 +113,7 @@ mod tests {
 
     #[test]
     fn on_the_way_up_or_down_is_neither_leading_nor_following() {
-        use WhyUnknown::{Starting, Stopping};
+        use WhyUnknown::{Empty, Starting, Stopping};
         for (role, state, why) in [
             ("replica", "starting", Starting),
             ("master", "starting", Starting),
@@ -114,7 +122,7 @@ mod tests {
             ("uninitialized", "initializing new cluster", Starting),
             ("uninitialized", "running custom bootstrap script", Starting),
             ("uninitialized", "starting after custom bootstrap", Starting),
-            ("uninitialized", "stopped", Starting),
+            ("uninitialized", "stopped", Empty),
             ("primary", "stopping", Stopping),
             ("demoted", "stopping", Stopping),
             ("demoted", "stopped", Stopping),
@@ -141,13 +149,32 @@ mod tests {
             ("replica", "crashed", "crashed"),
             ("master", "unknown", "unknown"),
             ("promoted", "running", "promoted"),
-            ("standby_leader", "running", "standby cluster"),
             ("captain", "running", "captain"),
         ] {
             let Role::Unknown(WhyUnknown::Unreadable(cause)) = of(role, state, Some("pg-0")) else {
                 panic!("{role} {state} can be told");
             };
             assert!(cause.contains(word), "{cause}");
+        }
+    }
+
+    #[test]
+    fn a_standby_cluster_and_failsafe_mode_are_named() {
+        for state in ["running", "starting"] {
+            let role = of("standby_leader", state, Some("pg-0"));
+            let Role::Unknown(WhyUnknown::Unsupported(what)) = role else {
+                panic!("{role:?}");
+            };
+            assert!(what.contains("standby cluster"), "{what}");
+        }
+        for role in ["primary", "replica"] {
+            let status = json!({"role": role, "state": "running", "timeline": 3,
+                "failsafe_mode_is_active": true});
+            let found = read("pg-0", &status, Ok(&Topology::default()));
+            assert!(
+                matches!(found, Role::Unknown(WhyUnknown::CutOff(_))),
+                "{found:?}"
+            );
         }
     }
 

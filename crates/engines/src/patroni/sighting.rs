@@ -53,8 +53,13 @@ pub struct Sighting {
     pub sync_standbys: BTreeSet<String>,
     /// How far it is behind the leader, in bytes, if known.
     pub lag: Option<u64>,
+    /// How much of what it received it has not replayed yet, in bytes; rounded down to whole MiB, since a
+    /// figure that is new every second says nothing new.
+    pub unreplayed: u64,
     /// Whether it may lead at all, by its own configuration.
     pub electable: bool,
+    /// Whether it streams at all, by its own configuration.
+    pub streams: bool,
     /// Whether commits wait for a replica; only a leader says so.
     pub synchronous: Synchronous,
     /// Whether high availability is paused.
@@ -82,7 +87,9 @@ impl Sighting {
             attached: BTreeMap::new(),
             sync_standbys: BTreeSet::new(),
             lag: None,
+            unreplayed: 0,
             electable: true,
+            streams: true,
             synchronous: Synchronous::Off,
             paused: false,
             pending_restart: false,

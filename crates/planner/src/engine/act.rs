@@ -1,7 +1,7 @@
 //! What engines are told.
 
 use crate::view::Pinned;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What an engine can be told to do. That an act is here does not say that every engine can do it:
 /// its abilities do.
@@ -29,6 +29,7 @@ pub struct Tell {
     member: String,
     uid: String,
     act: EngineAct,
+    sake: BTreeSet<String>,
 }
 
 impl Tell {
@@ -37,12 +38,17 @@ impl Tell {
             member: pod.name.clone(),
             uid: pod.uid.clone(),
             act,
+            sake: BTreeSet::new(),
         }
     }
 
-    /// That member is to look at its cluster now.
-    pub fn nudge(pod: &Pinned) -> Self {
-        Self::of(pod, EngineAct::Nudge)
+    /// That member is to look at its cluster now, for the sake of these changes, each by a name of its
+    /// own.
+    pub fn nudge(pod: &Pinned, sake: BTreeSet<String>) -> Self {
+        Self {
+            sake,
+            ..Self::of(pod, EngineAct::Nudge)
+        }
     }
 
     /// That member is to keep these parameters.
@@ -58,6 +64,11 @@ impl Tell {
     /// Which pod of that name.
     pub fn uid(&self) -> &str {
         &self.uid
+    }
+
+    /// For the sake of which changes: with a new one, it is worth being told quickly again.
+    pub fn sake(&self) -> &BTreeSet<String> {
+        &self.sake
     }
 
     /// What.

@@ -3,6 +3,7 @@
 
 use crate::snapshot::Snapshot;
 use crate::time::Time;
+use ensemble_api::Reason;
 use ensemble_api::status::ParameterState;
 use std::any::Any;
 use std::fmt::Debug;
@@ -22,6 +23,8 @@ pub enum WhyUnknown {
     Unreachable(String),
     /// It wants other credentials.
     Unauthorised(String),
+    /// It has no data yet, and waits for somebody to copy it from.
+    Empty,
     /// It is on its way up.
     Starting,
     /// It is on its way down, or leads without being entitled to.
@@ -30,6 +33,22 @@ pub enum WhyUnknown {
     Unreadable(String),
     /// Somebody else answers at its address.
     Stranger(String),
+    /// It runs in a way that is not handled: which.
+    Unsupported(String),
+    /// It is cut off from where its cluster keeps who leads, and goes on by agreement with all others.
+    CutOff(String),
+}
+
+impl WhyUnknown {
+    /// The reason that explains it to people.
+    pub fn reason(&self) -> Reason {
+        match self {
+            WhyUnknown::Unauthorised(_) => Reason::EngineUnauthorised,
+            WhyUnknown::Unsupported(_) => Reason::EngineUnsupported,
+            WhyUnknown::CutOff(_) => Reason::EngineCutOff,
+            _ => Reason::RoleUnknown,
+        }
+    }
 }
 
 impl std::fmt::Display for WhyUnknown {
@@ -39,10 +58,13 @@ impl std::fmt::Display for WhyUnknown {
             WhyUnknown::Stale => f.write_str("its last answer is too old"),
             WhyUnknown::Unreachable(cause) => write!(f, "it does not answer: {cause}"),
             WhyUnknown::Unauthorised(cause) => write!(f, "it refuses our credentials: {cause}"),
+            WhyUnknown::Empty => f.write_str("it has no data yet"),
             WhyUnknown::Starting => f.write_str("it is starting"),
             WhyUnknown::Stopping => f.write_str("it is stopping"),
             WhyUnknown::Unreadable(cause) => write!(f, "its answer cannot be read: {cause}"),
             WhyUnknown::Stranger(who) => write!(f, "{who} answers at its address"),
+            WhyUnknown::Unsupported(what) => f.write_str(what),
+            WhyUnknown::CutOff(what) => f.write_str(what),
         }
     }
 }

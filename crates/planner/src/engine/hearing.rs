@@ -106,6 +106,10 @@ fn counts(cast: &Cast<'_>, pod: &PodView) -> Arc<Answer> {
     let Some(said) = known.said.as_ref().filter(|s| s.asked >= cast.since()) else {
         return Answer::unknown(Time(0), WhyUnknown::NotAsked).into();
     };
+    // By a clock that never goes back there is none; whatever made it, it would stay fresh too long.
+    if said.asked > cast.now {
+        return Answer::unknown(cast.now, WhyUnknown::Stale).into();
+    }
     let before_this_run = known.run.as_ref().is_some_and(|run| said.asked < run.since);
     if before_this_run && !crate::mutants::is_off(Rule::SightingOfThisRun) {
         return Answer::unknown(said.asked, WhyUnknown::NotAsked).into();

@@ -44,6 +44,9 @@ pub enum Sync {
     In,
     /// It has not, for that cause.
     Out(String),
+    /// Its own configuration keeps it from getting what its leader writes as it is written: it follows in
+    /// its own time, is no copy that counts, and nothing is wrong with it.
+    Apart(String),
 }
 
 /// What one member is.
@@ -59,6 +62,8 @@ pub struct Standing {
     pub sync: Sync,
     /// How far it is behind its leader, in the engine's own measure (bytes, entries), if known.
     pub behind: Option<u64>,
+    /// How much of what it has it must still work through before it could lead, in the same measure.
+    pub unapplied: u64,
     /// Whether the engine would let it lead, were it in sync; else why not.
     pub may_lead: Result<(), String>,
     /// What it is at work on that must not be cut short.
@@ -80,6 +85,7 @@ impl Standing {
             term: 0,
             sync: Sync::In,
             behind: None,
+            unapplied: 0,
             may_lead: Ok(()),
             run: String::new(),
             pending_restart: false,
@@ -141,6 +147,8 @@ pub struct Cohort {
     pub members: BTreeSet<MemberId>,
     /// Who leads.
     pub lead: Lead,
+    /// Those that members name as the holder of the lead; one that is down may be named still.
+    pub named: BTreeSet<MemberId>,
     /// Those that vote, where there is a vote.
     pub quorum: Option<Quorum>,
     /// Whom commits wait for.
@@ -157,6 +165,7 @@ impl Cohort {
         Self {
             members,
             lead,
+            named: BTreeSet::new(),
             quorum: None,
             commits: Commits::Alone,
             round_seconds: None,

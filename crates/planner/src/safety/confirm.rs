@@ -8,7 +8,7 @@ use crate::revision::Revisions;
 use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
-use crate::wish::{self, Act, Round, Wish};
+use crate::wish::{self, Act};
 use ensemble_api::status::{Intent, Method, SwitchPhase};
 use ensemble_api::{Reason, Rule};
 
@@ -87,18 +87,13 @@ fn counts_from(since: Time) -> Time {
 }
 
 /// The world may have changed its mind since, by a corrected template or a scale out: what was granted
-/// must be wished for still. What is paused or suspended is not.
+/// must be wished for still.
 fn still_wanted(fresh: &Cast<'_>, intent: &Intent, who: MemberId) -> Result<(), Refusal> {
-    let spec = &fresh.ensemble.spec;
-    let held = |wish: &Wish| {
-        let waits = matches!(wish.round, Round::Roll | Round::Restart);
-        spec.suspend || spec.rollout.paused && waits
-    };
     let wishes = wish::wishes(fresh, fresh.ledger(), &Revisions::of(fresh));
     let mut same = wishes
         .iter()
         .filter(|w| w.who == who && w.act.is_of(intent));
-    if same.any(|wish| !held(wish)) || crate::mutants::is_off(Rule::StillWanted) {
+    if same.next().is_some() || crate::mutants::is_off(Rule::StillWanted) {
         return Ok(());
     }
     refuse(
@@ -147,6 +142,7 @@ pub fn confirm_errand(
         );
     };
     let planned: HandOver = safety.hand_over(to)?;
+    still_approved(&cast, &safety)?;
     let same = planned.is(&errand.guard);
     if !same && !crate::mutants::is_off(Rule::SwitchAtTheSameTerm) {
         return refuse(
@@ -157,4 +153,14 @@ pub fn confirm_errand(
         );
     }
     Ok(planned.warrant(errand))
+}
+
+/// A switchover for the sake of a rollout is approved as the rollout is: the approval may be taken back.
+fn still_approved(cast: &Cast<'_>, safety: &Safety<'_>) -> Result<(), Refusal> {
+    let switch = cast.ensemble.status.switchover.as_ref();
+    let of_rollout = switch.is_some_and(|s| !s.revision.is_empty());
+    match cast.engine().leader().filter(|_| of_rollout) {
+        Some(leader) => safety.approved(leader),
+        None => Ok(()),
+    }
 }

@@ -1,6 +1,9 @@
-//! When a pod that a budget counts as evicted is known to live on.
+//! What the API server's evictions can be relied on for: when a pod that a budget counts as evicted is
+//! known to live on, and which version of a pod an eviction is about.
 
 use super::Safety;
+use crate::presence::Presence;
+use crate::roster::MemberId;
 use crate::time::Time;
 use crate::view::PodView;
 use ensemble_api::Rule;
@@ -25,5 +28,32 @@ impl Safety<'_> {
             .get(&(budget.into(), pin.name.clone()));
         let same = known.filter(|m| m.is_of(&pin.uid, entry));
         same.map_or(snap.now, |m| m.since).plus_ms(MISCOUNTED_MS)
+    }
+
+    /// Whether an API server may evict a member whatever version the eviction names. It puts the
+    /// version that it reads in the place of ours if the pod is not Ready and its budget spares such
+    /// pods, so a late eviction of a controller that was overtaken would get through. A plain delete
+    /// holds it to the version, and no budget counts a pod that is not Ready. Somebody else's budget is
+    /// asked all the same: it may be there to keep everybody's hands off.
+    pub(super) fn evictable_at_any_version(&self, who: MemberId) -> bool {
+        let snap = self.snap;
+        let ready = snap.presence(who) == Presence::Serving;
+        if ready || crate::mutants::is_off(Rule::UnreadyByVersion) {
+            return false;
+        }
+        !self.is_in_anothers_budget(who)
+    }
+
+    /// Whether a budget that is not ours selects a member.
+    pub(super) fn is_in_anothers_budget(&self, who: MemberId) -> bool {
+        let snap = self.snap;
+        let uid = snap.ensemble.uid();
+        let others = snap
+            .budgets
+            .values()
+            .filter(|b| b.meta.controller.as_deref() != Some(uid));
+        let mut selectors = others.filter_map(|b| b.selector.as_ref());
+        let pod = snap.our_pod(who);
+        selectors.any(|s| pod.is_some_and(|p| s.selects(&p.meta.labels)))
     }
 }

@@ -5,18 +5,26 @@
 //! was looked at afresh, [`confirm`] turns it into a [`Warrant`], and only a warrant can be sent.
 //! None of the three can be made, copied or read from a file anywhere else.
 
+mod alone;
 mod confirm;
+mod copies;
 mod evictions;
+mod first;
+mod overtaken;
+mod people;
 mod quorum;
+mod recovery;
 mod roles;
 mod sync;
 mod turns;
 
 use confirm::is_live;
 pub use confirm::{confirm, confirm_errand, intent_is_live};
+pub(crate) use first::{Starts, may_start};
+pub use overtaken::{TAKE_OVER_AFTER_SECONDS, superseded, takes_over_at};
 pub(crate) use roles::Sake;
 pub use roles::{ErrandWarrant, HandOver};
-pub(crate) use sync::in_sync;
+pub(crate) use sync::{in_sync, is_apart};
 pub(crate) use turns::in_second_turn;
 
 use crate::cast::Cast;
@@ -24,9 +32,10 @@ use crate::claims::{self, ClaimGroup};
 use crate::presence::Presence;
 use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
-use crate::time::Time;
 use crate::view::{ClaimView, Pinned};
+use crate::waivers::Waivers;
 use crate::wish::{Act, Wish};
+use ensemble_api::reason::Wait;
 use ensemble_api::status::{Intent, LetGo, Method};
 use ensemble_api::{Predicate, Reason, Rule};
 use std::collections::BTreeSet;
@@ -43,6 +52,8 @@ pub struct Permit {
     pod: Pinned,
     method: Method,
     target: String,
+    /// The rules that would refuse it and that a person has waived.
+    waived: Vec<String>,
 }
 
 impl Permit {
@@ -55,6 +66,7 @@ impl Permit {
             epoch: snap.epoch,
             since: snap.now.stamp(),
             target: self.target.clone(),
+            waived: self.waived.clone(),
         }
     }
 }
@@ -125,6 +137,22 @@ pub struct Refusal {
     pub limit: String,
 }
 
+impl Refusal {
+    /// The promise that is not kept: the rule itself, or the one that it guards.
+    pub fn promise(&self) -> Rule {
+        self.predicate.page().guards.unwrap_or(self.predicate)
+    }
+
+    /// The rule that a person may waive to lift it. What passes by itself is waited for, unless it has
+    /// lasted too long for that, or nobody knows how long it takes.
+    pub(crate) fn way_out(&self, lasts: bool) -> Option<Rule> {
+        let wait = self.reason.page().wait;
+        let unsure = matches!(self.reason, Reason::EngineAtWork | Reason::LastInSync);
+        let held = matches!(wait, Wait::Stalls | Wait::Held) || unsure;
+        Some(self.promise()).filter(|rule| rule.page().waivable && (held || lasts))
+    }
+}
+
 fn refuse<T>(
     predicate: Rule,
     reason: Reason,
@@ -148,6 +176,8 @@ pub struct Safety<'s> {
     leaving_extras: u32,
     /// The lead is being handed over, or was granted to be.
     switching: bool,
+    /// Waivers that count in place of all that are in force.
+    counting: Option<Waivers>,
 }
 
 impl<'s> Safety<'s> {
@@ -182,6 +212,7 @@ impl<'s> Safety<'s> {
             leaving_extras: u32::try_from(leaving.count()).unwrap_or(u32::MAX),
             in_flight,
             switching: roles::switchover_is_open(snap),
+            counting: None,
         }
     }
 
@@ -193,9 +224,11 @@ impl<'s> Safety<'s> {
         u32::try_from(self.unavailable.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many more members may be lost now before more than the budget are unavailable.
+    /// How many more members may be lost now before more than the budget are unavailable. The last one
+    /// never may.
     pub fn tolerance(&self) -> u32 {
-        let most = self.budget().min(self.snap.roster().size());
+        let others = self.snap.roster().size().saturating_sub(1);
+        let most = self.budget().min(others);
         most.saturating_sub(self.unavailable_count())
     }
 
@@ -203,6 +236,7 @@ impl<'s> Safety<'s> {
     pub fn grant(&mut self, wish: &Wish) -> Result<Permit, Refusal> {
         let who = wish.who;
         let pod = self.judge(who, &wish.act)?.0;
+        let waived = self.waived_for(who, &wish.act);
         let member = self.snap.roster().name(who);
         if !crate::mutants::is_off(Rule::BudgetCountsGrants) {
             if self.snap.roster().wants(who) {
@@ -217,28 +251,62 @@ impl<'s> Safety<'s> {
             pod,
             method: wish.act.method(),
             target: wish.act.target().to_owned(),
+            waived,
         })
     }
 
-    /// All rules, in order; the pod and how it may be disrupted if all of them hold.
+    /// The fewest of the waivers in force without which a rule would refuse it.
+    fn waived_for(&mut self, who: MemberId, act: &Act) -> Vec<String> {
+        let all = self.snap.waivers();
+        let mut needed = BTreeSet::new();
+        // Every turn adds a rule or ends.
+        while !all.is_empty() {
+            self.counting = Some(all.only(who, &needed));
+            let Err(refused) = self.judge(who, act) else {
+                break;
+            };
+            if !needed.insert(refused.promise()) {
+                break;
+            }
+        }
+        self.counting = None;
+        let used = needed.iter().filter(|rule| all.suspend(**rule, who));
+        used.map(|rule| rule.to_string()).collect()
+    }
+
+    /// All rules, in order; the pod and how it may be disrupted if all of them hold. First whose it is
+    /// and what is under way; then what only a person overrides; then roles, votes and the budget. What
+    /// makes an exception from a rule is asked after it: there is no way past a rule that comes before.
     fn judge(&self, who: MemberId, act: &Act) -> Result<(Pinned, How), Refusal> {
         let method = act.method();
-        let on = |rule: Rule| !crate::mutants::is_off(rule);
         let pod = self.identity_known(who)?;
-        if on(Rule::ViewCurrent) {
+        if self.on(Rule::ViewCurrent, who) {
             self.view_current()?;
         }
-        if on(Rule::ClaimsIntact) {
+        if self.on(Rule::ClaimsIntact, who) {
             self.claims_intact(who, method)?;
         }
-        if on(Rule::OneChangeAtATime) {
+        if self.on(Rule::OneChangeAtATime, who) {
             self.one_change_at_a_time(who)?;
         }
+        self.left_to_people(who, act)?;
         self.role_allows(who, act)?;
+        self.copies_left(who, act)?;
         self.in_turn(who, act)?;
         self.quorum_holds(who, act)?;
         let how = self.within_budget(who, method)?;
         Ok((pod, how))
+    }
+
+    /// Whether a rule is asked about a member: the one place where that is looked up.
+    fn on(&self, rule: Rule, who: MemberId) -> bool {
+        let waivers = self.counting.as_ref().unwrap_or(self.snap.waivers());
+        !crate::mutants::is_off(rule) && !waivers.suspend(rule, who)
+    }
+
+    /// Whether a person has suspended a rule for a member.
+    pub fn is_waived(&self, rule: Rule, who: MemberId) -> bool {
+        self.snap.waivers().suspend(rule, who)
     }
 
     fn identity_known(&self, who: MemberId) -> Result<Pinned, Refusal> {
@@ -322,7 +390,7 @@ impl<'s> Safety<'s> {
                 "",
             );
         }
-        if self.switching && !self.snap.presence(who).is_down() {
+        if self.switching {
             return refuse(
                 Rule::OneChangeAtATime,
                 Reason::SwitchingOver,
@@ -346,22 +414,30 @@ impl<'s> Safety<'s> {
 
     fn within_budget(&self, who: MemberId, method: Method) -> Result<How, Refusal> {
         let presence = self.snap.presence(who);
-        if presence.is_down() {
-            return Ok(How::Delete);
-        }
-        if method == Method::Clear && !crate::mutants::is_off(Rule::ProvenDown) {
+        if method == Method::Clear && !presence.is_down() && self.on(Rule::ProvenDown, who) {
             return refuse(Rule::ProvenDown, Reason::NotReady, presence.word(), "Down");
         }
+        let refused = match self.budget_allows(who, method) {
+            Err(refused) if self.on(Rule::WithinBudget, who) => refused,
+            _ => return Ok(self.how(who, method)),
+        };
+        if presence.is_down() && self.on(Rule::DownCostsNoBudget, who) {
+            return Ok(How::Delete);
+        }
+        if self.recovering(who) && self.on(Rule::RecoveryExceedsBudget, who) {
+            return Ok(How::Delete);
+        }
+        Err(refused)
+    }
+
+    fn budget_allows(&self, who: MemberId, method: Method) -> Result<(), Refusal> {
         let removed = u32::from(method == Method::Remove);
         let extras = self.leaving_extras + removed;
         let counted = self.unavailable.contains(&who) || method == Method::Remove;
         let used = self.unavailable_count() + u32::from(!counted);
         let most = self.budget();
-        if used <= most && extras <= most || crate::mutants::is_off(Rule::WithinBudget) {
-            return Ok(self.how(who, method));
-        }
-        if self.recovering(who) {
-            return Ok(How::Delete);
+        if used <= most && extras <= most {
+            return Ok(());
         }
         let others = self.unavailable.iter().map(|m| self.snap.roster().name(*m));
         let others: Vec<String> = others.collect();
@@ -374,32 +450,24 @@ impl<'s> Safety<'s> {
     }
 
     fn how(&self, who: MemberId, method: Method) -> How {
+        if self.snap.presence(who).is_down() {
+            return How::Delete;
+        }
         match method {
             Method::InPlace => How::InPlace,
             Method::Restart => How::Restart,
             // Our own budget keeps the primary from being evicted; this was asked for.
             _ if self.snap.engine().leads(who) => How::Delete,
+            _ if self.evictable_at_any_version(who) => How::Delete,
+            // So does it whoever a person lets go beyond it.
+            _ if self.goes_by_leave(who) => How::Delete,
             Method::Recreate | Method::Clear | Method::Remove => How::Evict,
         }
     }
 
-    /// A member that has run without becoming Ready for long is no use to anybody; with nothing else
-    /// in flight it may be replaced, so that a corrected template always gets through.
-    fn recovering(&self, who: MemberId) -> bool {
-        self.in_flight.is_empty() && self.recovery_at(who).is_some_and(|at| at <= self.snap.now)
-    }
-
-    /// When [`Safety::recovering`] will hold for a member by time alone.
-    pub fn recovery_at(&self, who: MemberId) -> Option<Time> {
-        let unwell = [Presence::Unhealthy, Presence::Starting];
-        let pod = self
-            .snap
-            .our_pod(who)
-            .filter(|_| unwell.contains(&self.snap.presence(who)))?;
-        let since = self.snap.memory.pod(&pod.meta.pin.uid).unready_since?;
-        let engine = self.snap.ensemble.spec.engine.as_ref();
-        let seconds = engine.map_or(RECOVER_AFTER_SECONDS, |e| e.recover_after_seconds);
-        Some(since.plus_seconds(seconds))
+    /// Whether a person has waived something for a member, and no budget but ours has a say.
+    fn goes_by_leave(&self, who: MemberId) -> bool {
+        self.snap.waivers().concern(who) && !self.is_in_anothers_budget(who)
     }
 
     /// Consent to delete a claim that was written down as let go: the one that is meant, and used by
@@ -513,9 +581,4 @@ impl<'s> Safety<'s> {
         rows.extend(self.quorum_predicates());
         rows
     }
-}
-
-/// Whether a later leadership has written the status: whatever our Lease says, we are not the one.
-pub fn superseded(snap: &Snapshot) -> bool {
-    snap.ensemble.status.epoch > snap.epoch && !crate::mutants::is_off(Rule::SupersededStandsDown)
 }

@@ -2,10 +2,8 @@
 
 use super::{Refusal, Safety, refuse};
 use crate::engine::{Cohort, Quorum};
-use crate::method;
 use crate::roster::MemberId;
 use crate::wish::Act;
-use ensemble_api::status::Method;
 use ensemble_api::{Predicate, Reason, Rule};
 
 /// How many must be left. Of one or two no quorum is left whatever is done: then it is all others, since
@@ -25,23 +23,19 @@ impl Safety<'_> {
         quorum.voters.iter().copied().filter(there)
     }
 
-    /// A voter is missed as soon as it is touched. One that is proven down, or has not come up for long,
-    /// is missed already.
+    /// A voter is missed as soon as it is touched.
     pub(super) fn quorum_holds(&self, who: MemberId, act: &Act) -> Result<(), Refusal> {
         let cast = self.snap;
         let cohort = cast.engine().cohort_of(who);
         let Some(quorum) = cohort.and_then(|c| c.quorum.as_ref()) else {
             return Ok(());
         };
-        let touched =
-            act.method() != Method::InPlace || method::touches_engine(cast, who, act.target());
-        let missed = cast.presence(who).is_down() || self.recovering(who);
-        if !touched || missed || !quorum.voters.contains(&who) {
+        if !self.touches_engine(who, act) || !quorum.voters.contains(&who) {
             return Ok(());
         }
         let others = self.present(quorum).filter(|m| *m != who).count();
         let (others, needed) = (u32::try_from(others).unwrap_or(u32::MAX), needed(quorum));
-        if others >= needed || crate::mutants::is_off(Rule::QuorumHolds) {
+        if others >= needed || !self.on(Rule::QuorumHolds, who) || self.is_missed_already(who) {
             return Ok(());
         }
         let name = cast.roster().name(who);
@@ -54,6 +48,12 @@ impl Safety<'_> {
             ),
             format!("{needed} needed"),
         )
+    }
+
+    /// One that is proven down, or has not come up for long, votes for nobody as it is.
+    fn is_missed_already(&self, who: MemberId) -> bool {
+        let missed = self.snap.presence(who).is_down() || self.recovering(who);
+        missed && self.on(Rule::VoterMissedAlready, who)
     }
 
     /// The rule with its values now, for each cohort that votes.

@@ -2,10 +2,8 @@
 
 use super::{RECOVER_AFTER_SECONDS, Refusal, Safety, refuse, sync};
 use crate::cast::Cast;
-use crate::engine::{Duty, EngineAct, Lead, WhyUnknown};
+use crate::engine::{Duty, EngineAct, Lead};
 use crate::errand::{Errand, Guard};
-use crate::method;
-use crate::presence::Presence;
 use crate::roster::MemberId;
 use crate::time::Time;
 use crate::view::Pinned;
@@ -150,58 +148,90 @@ fn named(cast: &Cast<'_>, members: &[MemberId]) -> String {
 }
 
 impl Safety<'_> {
-    /// Whether the role of a member lets it be disrupted. Down is free of roles.
+    /// Whether the role of a member lets it be disrupted. What makes an exception is asked last, and each
+    /// makes one from its own promise alone.
     pub(super) fn role_allows(&self, who: MemberId, act: &Act) -> Result<(), Refusal> {
-        let method = act.method();
-        let cast = self.snap;
-        if !cast.engine().matter() || cast.presence(who).is_down() {
+        if !self.touches_engine(who, act) {
             return Ok(());
         }
-        if method == Method::InPlace && !method::touches_engine(cast, who, act.target()) {
+        self.lock_holder_kept(who)?;
+        let Err(refused) = self.role_rules(who, act.method()) else {
             return Ok(());
-        }
-        if self.in_recovery() {
-            return Ok(());
-        }
-        let leader = match self.lead_known() {
-            Err(no)
-                if no.predicate == Rule::RoleKnown && crate::mutants::is_off(Rule::RoleKnown) =>
-            {
-                None
-            }
-            known => Some(known?),
         };
-        if leader != Some(who) || crate::mutants::is_off(Rule::PrimaryHandedOver) {
-            return self.not_on_its_way(who);
+        match refused.predicate {
+            Rule::RoleKnown if self.down_has_no_role(who) || self.needs_no_leader(who) => Ok(()),
+            Rule::PrimaryHandedOver | Rule::PrimaryHasSuccessor if self.is_only(who) => {
+                self.runs_alone(who)
+            }
+            _ => Err(refused),
+        }
+    }
+
+    fn role_rules(&self, who: MemberId, method: Method) -> Result<(), Refusal> {
+        let leader = match self.lead_known() {
+            Err(no) if self.on(no.predicate, who) => return Err(no),
+            known => known.ok(),
+        };
+        if leader != Some(who) {
+            return Ok(());
         }
         self.leader_may_be_disrupted(who, method)
     }
 
-    /// An engine that stops or starts may be at work on its data (a rewind, a copy): it is let finish,
-    /// unless that takes for ever.
-    fn not_on_its_way(&self, who: MemberId) -> Result<(), Refusal> {
-        let standing = self.snap.engine().standing(who);
-        let Some(work) = standing.and_then(|s| s.at_work.as_ref()) else {
-            return Ok(());
-        };
-        if self.recovering(who) || crate::mutants::is_off(Rule::EngineSettled) {
+    fn down_has_no_role(&self, who: MemberId) -> bool {
+        self.snap.presence(who).is_down() && self.on(Rule::DownHasNoRole, who)
+    }
+
+    fn needs_no_leader(&self, who: MemberId) -> bool {
+        self.in_recovery(who) && self.on(Rule::RecoveryNeedsNoLeader, who)
+    }
+
+    /// Downtime is unavoidable, and asked for.
+    fn is_only(&self, who: MemberId) -> bool {
+        self.is_asked_for_alone(who) && self.on(Rule::OnlyMemberRestarts, who)
+    }
+
+    /// Whether a member is named as the leader, by any that answers.
+    pub(super) fn is_named(&self, who: MemberId) -> bool {
+        let cohort = self.snap.engine().cohort_of(who);
+        cohort.is_some_and(|c| c.named.contains(&who))
+    }
+
+    /// Whether it led last, and nobody else may have taken over yet: the lock outlives its holder for a
+    /// while, and whoever would name it may be starting.
+    fn has_just_led(&self, who: MemberId) -> bool {
+        let cast = self.snap;
+        let last = cast.ensemble.status.lead.as_ref();
+        let led = last.is_some_and(|l| l.member == cast.roster().name(who));
+        let seconds = cast.ensemble.spec.engine.as_ref();
+        let seconds = seconds.map_or(RECOVER_AFTER_SECONDS, |e| e.recover_after_seconds);
+        let since = cast.memory.leaderless_since.unwrap_or(cast.now);
+        led && cast.engine().leader().is_none()
+            && cast.engine().matter()
+            && !self.is_asked_for_alone(who)
+            && since.plus_seconds(seconds) > cast.now
+    }
+
+    /// One that is named and not known to lead may come back and lead, or is seen by others alone: until
+    /// the lock moves, it is as good as a leader. One that is known to lead has rules of its own.
+    fn lock_holder_kept(&self, who: MemberId) -> Result<(), Refusal> {
+        let named = self.is_named(who) && !self.snap.engine().leads(who);
+        let kept = named || self.has_just_led(who);
+        if !kept || !self.on(Rule::LockHolderKept, who) {
             return Ok(());
         }
         let name = self.snap.roster().name(who);
         refuse(
-            Rule::EngineSettled,
-            Reason::RoleUnknown,
-            format!("{name}: {work}"),
-            "it leads or follows",
+            Rule::LockHolderKept,
+            Reason::NoLeader,
+            format!("{name} holds the leader lock and is not seen to lead"),
+            "the lock moves",
         )
     }
 
-    /// Exactly one leader is known, backed by the lock, and its engine is not paused.
+    /// Exactly one leader is known, backed by the lock.
     fn lead_known(&self) -> Result<MemberId, Refusal> {
         let cast = self.snap;
-        if cast.engine().held && !crate::mutants::is_off(Rule::EngineNotPaused) {
-            return refuse(Rule::EngineNotPaused, Reason::EnginePaused, "paused", "");
-        }
         match cast.lead() {
             Lead::One { who, .. } => Ok(*who),
             Lead::Contested(who) => refuse(
@@ -227,17 +257,21 @@ impl Safety<'_> {
 
     /// What is wrong with the lead, if anything is.
     pub fn lead_trouble(&self) -> Option<Refusal> {
-        self.lead_known().err()
+        // Of one for whom nobody has waived it: what is wrong with the lead is wrong for all others.
+        let mut members = self.snap.members();
+        let any = members.find(|m| !self.is_waived(Rule::EngineNotPaused, *m));
+        let held = self.engine_not_paused(any.unwrap_or_default());
+        held.and_then(|()| self.lead_known().map(drop)).err()
     }
 
     fn leader_may_be_disrupted(&self, who: MemberId, method: Method) -> Result<(), Refusal> {
         let cast = self.snap;
-        if cast.roster().is_only(who) {
-            // Downtime is unavoidable, and asked for.
+        let as_it_is = cast.ensemble.spec.rollout.primary == PrimaryTurn::Restart;
+        let handed_over = method != Method::Restart && !as_it_is;
+        if handed_over && !self.on(Rule::PrimaryHandedOver, who) {
             return Ok(());
         }
-        let as_it_is = cast.ensemble.spec.rollout.primary == PrimaryTurn::Restart;
-        if method != Method::Restart && !as_it_is {
+        if handed_over {
             return refuse(
                 Rule::PrimaryHandedOver,
                 Reason::NoSuccessor,
@@ -253,7 +287,7 @@ impl Safety<'_> {
                 Err(cause) => why.push(format!("{}: {cause}", cast.roster().name(heir))),
             }
         }
-        if crate::mutants::is_off(Rule::PrimaryHasSuccessor) {
+        if !self.on(Rule::PrimaryHasSuccessor, who) {
             return Ok(());
         }
         refuse(
@@ -279,7 +313,9 @@ impl Safety<'_> {
     /// Consent to hand the lead to a member; nobody is disrupted until it has arrived.
     pub fn hand_over(&mut self, to: MemberId) -> Result<HandOver, Refusal> {
         self.view_current()?;
-        let from = self.lead_known()?;
+        let from = self.lead_known();
+        self.engine_not_paused(to)?;
+        let from = from?;
         if self.switching || !self.in_flight.is_empty() {
             return refuse(
                 Rule::OneChangeAtATime,
@@ -288,26 +324,10 @@ impl Safety<'_> {
                 "nothing in flight",
             );
         }
-        // The one that hands over is away for a while: nobody else may be on the way just then.
-        let away: Vec<String> = self
-            .snap
-            .roster()
-            .wanted()
-            .filter(|m| *m != from && *m != to && self.is_on_its_way(*m))
-            .map(|m| self.snap.roster().name(m))
-            .collect();
-        let most = self.budget().saturating_sub(1) as usize;
-        if away.len() > most && !crate::mutants::is_off(Rule::SwitchWithinBudget) {
-            return refuse(
-                Rule::WithinBudget,
-                Reason::BudgetUsed,
-                format!("{} not back yet", away.join(", ")),
-                format!("maxUnavailable {}", self.budget()),
-            );
-        }
+        self.switch_within_budget(from, to)?;
         let heir = self.may_succeed(to);
         if let Err(cause) = heir
-            && !crate::mutants::is_off(Rule::SuccessorSynced)
+            && self.on(Rule::SuccessorSynced, to)
         {
             let name = self.snap.roster().name(to);
             return refuse(
@@ -334,48 +354,52 @@ impl Safety<'_> {
         })
     }
 
-    /// Whether a member is expected back soon: not fit, not proven down, and not so for long.
-    fn is_on_its_way(&self, who: MemberId) -> bool {
-        let cast = self.snap;
-        let presence = cast.presence(who);
-        if cast.fit(who) || presence.is_down() || presence == Presence::Unreachable {
-            return false;
+    /// The one that hands over is away for a while: nobody else may be on the way back just then. Nobody is
+    /// waited for without end.
+    fn switch_within_budget(&self, from: MemberId, to: MemberId) -> Result<(), Refusal> {
+        let away: Vec<String> = self
+            .awaited(from, to)
+            .map(|(m, _)| self.snap.roster().name(m))
+            .collect();
+        let most = self.budget().saturating_sub(1) as usize;
+        if away.len() <= most || !self.on(Rule::SwitchWithinBudget, to) {
+            return Ok(());
         }
-        if presence == Presence::Serving {
-            let run = cast
-                .our_pod(who)
-                .and_then(|p| cast.memory.pod(&p.meta.pin.uid).run.as_ref());
-            let since = run.map(|r| r.since).max(cast.memory.led_since);
-            return since.is_none_or(|s| s.plus_seconds(RECOVER_AFTER_SECONDS) > cast.now);
-        }
-        self.recovery_at(who).is_none_or(|at| at > cast.now)
+        refuse(
+            Rule::WithinBudget,
+            Reason::BudgetUsed,
+            format!(
+                "{} not back yet; the switchover waits {RECOVER_AFTER_SECONDS} s for a member at most",
+                away.join(", ")
+            ),
+            format!("maxUnavailable {}", self.budget()),
+        )
     }
 
-    /// Nobody has led and nobody was Ready for long: members may be recreated on their own claims,
-    /// so that a corrected template gets through.
-    pub(super) fn in_recovery(&self) -> bool {
-        self.in_flight.is_empty() && self.in_recovery_at().is_some_and(|at| at <= self.snap.now)
+    /// Other members that are expected back, and until when.
+    fn awaited(&self, from: MemberId, to: MemberId) -> impl Iterator<Item = (MemberId, Time)> {
+        let others = self.snap.roster().wanted();
+        let others = others.filter(move |m| *m != from && *m != to);
+        others.filter_map(|m| {
+            let until = self.expected_until(m)?;
+            let bounded = self.on(Rule::SwitchWaitIsBounded, m);
+            (until > self.snap.now || !bounded).then_some((m, until))
+        })
     }
 
-    /// When [`Safety::in_recovery`] will hold by time alone.
-    pub fn in_recovery_at(&self) -> Option<Time> {
-        let cast = self.snap;
-        let engine = cast.ensemble.spec.engine.as_ref()?;
-        let serving = cast
-            .members()
-            .any(|m| cast.presence(m) == Presence::Serving);
-        let led = matches!(cast.lead(), Lead::One { .. } | Lead::Contested(_));
-        if serving || led {
-            return None;
-        }
-        let since = cast.memory.leaderless_since?;
-        Some(since.plus_seconds(engine.recover_after_seconds))
+    /// When a switchover to a member may go ahead by time alone, though others are still away.
+    pub fn switch_waits_until(&self, to: MemberId) -> Option<Time> {
+        let from = self.snap.engine().leader()?;
+        let awaited = self.awaited(from, to).map(|(_, until)| until);
+        awaited.filter(|until| *until > self.snap.now).min()
     }
 
     /// The rules about roles with their values now.
     pub(super) fn role_predicates(&self) -> Vec<Predicate> {
         let cast = self.snap;
-        if !cast.engine().matter() {
+        // Where nobody is, nobody leads, and that is as it should be.
+        let anybody = cast.roster().size() > 0 || cast.members().next().is_some();
+        if !cast.engine().matter() || !anybody {
             return Vec::new();
         }
         let row = |rule: Rule, holds: bool, observed: String, limit: &str| Predicate {
@@ -393,11 +417,10 @@ impl Safety<'_> {
             Lead::Unknown(who) => (false, format!("unknown: {}", named(cast, who))),
             Lead::Nobody | Lead::Equals => (false, "nobody leads".into()),
         };
-        let leader = cast.engine().leader();
         let heirs: Vec<String> = cast
-            .roster()
-            .wanted()
-            .filter(|m| Some(*m) != leader && self.may_succeed(*m).is_ok())
+            .heirs()
+            .into_iter()
+            .filter(|m| self.may_succeed(*m).is_ok())
             .map(|m| cast.roster().name(m))
             .collect();
         let single = cast.roster().size() == 1;
@@ -418,15 +441,16 @@ impl Safety<'_> {
     }
 }
 
-/// Credentials that are refused do not pass by themselves, so they are named first.
+/// What does not pass by itself is named first: credentials that are refused, a mode that is not handled.
 fn unknown_because(cast: &Cast<'_>, who: &[MemberId]) -> Reason {
-    let refused = who.iter().any(|m| {
-        let duty = cast.engine().standing(*m).map(|s| &s.duty);
-        matches!(duty, Some(Duty::Unknown(WhyUnknown::Unauthorised(_))))
-    });
-    if refused {
-        Reason::EngineUnauthorised
-    } else {
-        Reason::RoleUnknown
-    }
+    let reasons = who
+        .iter()
+        .filter_map(|m| match cast.engine().standing(*m).map(|s| &s.duty) {
+            Some(Duty::Unknown(why)) => Some(why.reason()),
+            _ => None,
+        });
+    let named = reasons.filter(|reason| *reason != Reason::RoleUnknown);
+    named
+        .min_by_key(|r| r.page().wait)
+        .unwrap_or(Reason::RoleUnknown)
 }

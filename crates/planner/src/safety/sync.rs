@@ -2,7 +2,7 @@
 //! its answers; how far behind is too far is said here, once.
 
 use crate::cast::Cast;
-use crate::engine::{Duty, Lead, Sync};
+use crate::engine::{Duty, Lead, Standing, Sync};
 use crate::roster::MemberId;
 use ensemble_api::Rule;
 
@@ -33,11 +33,12 @@ pub(crate) fn in_sync(cast: &Cast<'_>, who: MemberId) -> Result<(), String> {
         Duty::Leads => return Err("it claims the lead".into()),
         Duty::Unknown(why) => return Err(why.to_string()),
     }
-    if let Sync::Out(why) = &own.sync {
-        return Err(why.clone());
+    match &own.sync {
+        Sync::In => {}
+        Sync::Apart(_) if crate::mutants::is_off(Rule::ApartIsNoCopy) => {}
+        Sync::Out(why) | Sync::Apart(why) => return Err(why.clone()),
     }
-    let engine = cast.ensemble.spec.engine.as_ref();
-    let most = engine.map_or(0, |e| e.max_lag_bytes());
+    let most = max_lag(cast);
     match own.behind {
         Some(behind) if behind > most => Err(format!(
             "over {} bytes behind, at most {most} allowed",
@@ -47,9 +48,31 @@ pub(crate) fn in_sync(cast: &Cast<'_>, who: MemberId) -> Result<(), String> {
     }
 }
 
+fn max_lag(cast: &Cast<'_>) -> u64 {
+    let engine = cast.ensemble.spec.engine.as_ref();
+    engine.map_or(0, |e| e.max_lag_bytes())
+}
+
+/// Whether a member follows somebody who is known to lead and its own configuration keeps it from being in
+/// sync: it costs no budget for that.
+pub(crate) fn is_apart(cast: &Cast<'_>, who: MemberId) -> bool {
+    let led = cast.engine().leader().is_some();
+    let own = cast.engine().standing(who);
+    let apart = |s: &Standing| s.duty == Duty::Follows && matches!(s.sync, Sync::Apart(_));
+    led && own.is_some_and(apart) && !crate::mutants::is_off(Rule::ApartCostsNoBudget)
+}
+
 /// Whether a member could take over now; else why not.
 pub(super) fn may_succeed(cast: &Cast<'_>, who: MemberId) -> Result<(), String> {
     in_sync(cast, who)?;
     let own = cast.engine().standing(who).ok_or("it does not run")?;
-    own.may_lead.clone()
+    own.may_lead.clone()?;
+    let most = max_lag(cast);
+    if own.unapplied > most && !crate::mutants::is_off(Rule::SuccessorApplied) {
+        let rest = roughly(own.unapplied).max(most);
+        return Err(format!(
+            "over {rest} bytes received and not applied yet, at most {most} allowed"
+        ));
+    }
+    Ok(())
 }

@@ -53,7 +53,7 @@ impl Safety<'_> {
             return Ok(());
         }
         self.first_turn_restarted()?;
-        self.first_turn_noticed()
+        self.first_turn_noticed(who)
     }
 
     fn first_turn_restarted(&self) -> Result<(), Refusal> {
@@ -75,7 +75,7 @@ impl Safety<'_> {
     }
 
     /// Those of the first turn had the time to notice, and have answered since.
-    fn first_turn_noticed(&self) -> Result<(), Refusal> {
+    fn first_turn_noticed(&self, who: MemberId) -> Result<(), Refusal> {
         let (cast, at) = (self.snap, self.noticed_at());
         let answered = |m: MemberId| {
             let said = cast.engine().standing(m);
@@ -86,7 +86,7 @@ impl Safety<'_> {
             .wanted()
             .filter(|m| !in_second_turn(self.snap, *m));
         match first.find(|m| !answered(*m)) {
-            Some(other) if !crate::mutants::is_off(Rule::ParametersNoticed) => refuse(
+            Some(other) if self.on(Rule::ParametersNoticed, who) => refuse(
                 Rule::ParametersNoticed,
                 Reason::Conflict,
                 format!("{} may not have noticed yet", cast.roster().name(other)),

@@ -11,9 +11,10 @@ use crate::sheet::Sheet;
 use crate::write::Write;
 use ensemble_api::report::Action;
 use ensemble_api::spec::Keep;
-use ensemble_api::status::LetGo;
+use ensemble_api::status::{LET_GO_MAX, LetGo};
 use ensemble_api::{Reason, labels};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Lets go what is to go.
 pub fn run(
@@ -55,20 +56,27 @@ fn orphaned(snap: &Cast<'_>) -> bool {
     snap.ensemble.meta.finalizers.iter().any(|f| f == "orphan") || snap.any_orphan()
 }
 
-/// Every claim of ours, added to what was let go before.
+/// Every claim of ours, added to what was let go before; as many as a status holds at a time. Those that
+/// were told to go make room for the rest.
 fn written_down(snap: &Cast<'_>) -> Vec<LetGo> {
     let mut let_go = snap.ensemble.status.let_go.clone();
-    for claim in snap.claims.values() {
-        let ours = snap.roster().of_claim(claim).is_some();
-        let known = let_go.iter().any(|l| l.uid == claim.meta.pin.uid);
-        if ours && !known {
-            let_go.push(LetGo {
-                claim: claim.meta.pin.name.clone(),
-                uid: claim.meta.pin.uid.clone(),
-                consent: "storage.whenDeleted".into(),
-            });
-        }
+    let known: BTreeSet<&str> = let_go.iter().map(|l| l.uid.as_str()).collect();
+    let ours = snap.claims.values().filter(|claim| {
+        let named = known.contains(claim.meta.pin.uid.as_str());
+        !named && !claim.meta.deleting && snap.roster().of_claim(claim).is_some()
+    });
+    let more: Vec<LetGo> = ours
+        .map(|claim| LetGo {
+            claim: claim.meta.pin.name.clone(),
+            uid: claim.meta.pin.uid.clone(),
+            consent: "storage.whenDeleted".into(),
+        })
+        .collect();
+    if let_go.len() + more.len() > LET_GO_MAX {
+        let_go.retain(|entry| !told_to_go(snap, entry));
     }
+    let room = LET_GO_MAX.saturating_sub(let_go.len());
+    let_go.extend(more.into_iter().take(room));
     let_go
 }
 

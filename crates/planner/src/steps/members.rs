@@ -3,26 +3,31 @@
 
 use crate::cast::Cast;
 use crate::claims::ClaimGroup;
-use crate::evidence;
+use crate::evidence::{self, Trouble};
 use crate::ledger::Ledgers;
 use crate::lives::Lives;
 use crate::memory::{Key, Kind};
 use crate::plan::blocker;
 use crate::presence::{Presence, ProofOfDown};
+use crate::quota::Full;
 use crate::render::{self, Member};
 use crate::roster::{MemberId, Whose};
+use crate::safety::{self, Starts};
 use crate::sheet::Sheet;
 use crate::steps::claims::Claimed;
+use crate::steps::growth::Growth;
 use crate::steps::prepare::Prepared;
+use crate::view::{Meta, PodView};
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::{Reason, Rule, StepState};
-use serde_json::json;
+use ensemble_api::{Blocker, Reason, Rule, StepState};
+use serde_json::{Map, Value, json};
 
 /// Looks at each member that is asked for, and takes back those that are not.
 pub fn run(snap: &Cast<'_>, prepared: &Prepared, claimed: &Claimed, sheet: &mut Sheet<'_>) {
+    let mut growth = Growth::of(snap, &claimed.lives.ledgers);
     for who in snap.wanted() {
-        one(snap, prepared, claimed, who, sheet);
+        one(snap, prepared, claimed, who, &mut growth, sheet);
     }
     for who in snap.surplus() {
         put_right(snap, &claimed.lives.ledgers, who, sheet);
@@ -34,8 +39,10 @@ fn one(
     prepared: &Prepared,
     claimed: &Claimed,
     who: MemberId,
+    growth: &mut Growth,
     sheet: &mut Sheet<'_>,
 ) {
+    put_back(snap, who, sheet);
     if snap.fit(who) && snap.whose(who) == Some(Whose::Ours) {
         return;
     }
@@ -47,7 +54,7 @@ fn one(
     }
     put_right(snap, &claimed.lives.ledgers, who, sheet);
     match snap.presence(who) {
-        Presence::Absent => create(snap, prepared, claimed, who, member, sheet),
+        Presence::Absent => create(snap, prepared, claimed, who, growth, sheet),
         // That it makes way is wished for elsewhere.
         Presence::Down(ProofOfDown::Ended) => {}
         Presence::Serving => settling(snap, who, member, sheet),
@@ -60,12 +67,13 @@ fn create(
     prepared: &Prepared,
     claimed: &Claimed,
     who: MemberId,
-    member: String,
+    growth: &mut Growth,
     sheet: &mut Sheet<'_>,
 ) {
     if claimed.halted {
         return;
     }
+    let member = snap.roster().name(who);
     let lives = &claimed.lives;
     let complete = snap.group(&lives.ledgers, who) == ClaimGroup::Complete;
     if !complete && !crate::mutants::is_off(Rule::ClaimsBeforePod) {
@@ -77,7 +85,7 @@ fn create(
         return sheet.step(Action::Create, Some(member), "asked for", StepState::Next);
     };
     let key = (Kind::Pod, member.clone());
-    if name_is_taken(snap, lives, &key, &member, sheet) {
+    if name_is_taken(snap, lives, &key, &member, sheet) || comes_later(snap, who, &member, sheet) {
         return;
     }
     if still_counted(snap, &member, sheet) {
@@ -87,6 +95,9 @@ fn create(
             "asked for",
             StepState::Running,
         );
+    }
+    if growth.holds_back(snap, &lives.ledgers, who, sheet) {
+        return;
     }
     let rendered = Member {
         who,
@@ -108,6 +119,23 @@ fn create(
             StepState::Running,
         );
     }
+}
+
+/// Another member has to start first.
+fn comes_later(snap: &Cast<'_>, who: MemberId, member: &str, sheet: &mut Sheet<'_>) -> bool {
+    let Err(Starts { refusal, at, next }) = safety::may_start(snap, who) else {
+        return false;
+    };
+    if let Some(at) = at {
+        sheet.wake(at);
+    }
+    let mut blocker = blocker(snap, refusal.reason, refusal.observed.clone());
+    blocker.observed = refusal.observed;
+    blocker.limit = refusal.limit;
+    blocker.next_command = next;
+    let member = Some(member.to_owned());
+    sheet.block(Action::Create, member, "asked for", blocker);
+    true
 }
 
 /// For how long a successor waits until its predecessor is no longer counted as evicted.
@@ -148,10 +176,18 @@ pub fn name_is_taken(
             pin: taken.pin.clone(),
             body,
         });
+        let label = ensemble_api::labels::ENSEMBLE;
+        let cause = format!("the label {label} was removed from the pod; Ensemble puts it back");
+        labels_put_back(snap, key, member, &cause, sheet);
         return true;
     }
     if taken.retry_at <= snap.now {
         sheet.write(Write::Look { key: key.clone() });
+    }
+    if taken.pin.uid.is_empty() {
+        // Nobody has looked yet whether anything has the name.
+        report_failure(snap, key, member, sheet);
+        return true;
     }
     sheet.wake(taken.retry_at);
     let message = format!(
@@ -176,6 +212,9 @@ pub fn report_failure(snap: &Cast<'_>, key: &Key, member: &str, sheet: &mut Shee
     let message = format!("{:?} {}: {}", key.0, key.1, failure.message);
     let mut blocker = blocker(snap, failure.reason, message);
     blocker.observed = format!("tried {} times", failure.tries);
+    if let Some(full) = Full::read(&failure.message) {
+        full.explain(&snap.ensemble.namespace, &mut blocker);
+    }
     sheet.block(
         Action::Create,
         Some(member.to_owned()),
@@ -194,6 +233,9 @@ fn put_right(snap: &Cast<'_>, ledgers: &Ledgers, who: MemberId, sheet: &mut Shee
         Some(Whose::Orphan) => json!({"metadata": {"ownerReferences": [render::owner(snap)]}}),
         Some(Whose::Mislabelled) => {
             let labels = render::pod_labels(snap, who, ledgers.incarnation(who));
+            let key = (Kind::Pod, pod.meta.pin.name.clone());
+            let cause = format!("{}; Ensemble puts it back", edited(&labels, &pod.meta));
+            labels_put_back(snap, &key, &pod.meta.pin.name, &cause, sheet);
             json!({"metadata": {"labels": labels}})
         }
         Some(Whose::Ours | Whose::Foreign) | None => return,
@@ -203,6 +245,45 @@ fn put_right(snap: &Cast<'_>, ledgers: &Ledgers, who: MemberId, sheet: &mut Shee
         pin: pod.meta.pin.clone(),
         body,
     });
+}
+
+/// An image that was written in place and did not stay: nobody waits for its container.
+fn put_back(snap: &Cast<'_>, who: MemberId, sheet: &mut Sheet<'_>) {
+    let Some(put_back) = snap.our_pod(who).and_then(PodView::put_back) else {
+        return;
+    };
+    let member = snap.roster().name(who);
+    let message = format!("{member}: {put_back}");
+    let mut blocker = blocker(snap, Reason::ImagePutBack, message);
+    blocker.observed = put_back.image;
+    sheet.block(Action::InPlace, Some(member), "a new image", blocker);
+}
+
+/// Which labels of a pod somebody changed.
+fn edited(wanted: &Map<String, Value>, meta: &Meta) -> String {
+    let different = wanted.iter().filter_map(|(label, value)| {
+        let has = meta.labels.get(label);
+        if has.map(String::as_str) == value.as_str() {
+            return None;
+        }
+        let value = value.as_str().unwrap_or_default();
+        Some(match has {
+            Some(has) => format!("the label {label} was changed from '{value}' to '{has}'"),
+            None => format!("the label {label}={value} was removed"),
+        })
+    });
+    different.collect::<Vec<_>>().join(", ")
+}
+
+/// Says that labels are put back, or why they cannot be.
+fn labels_put_back(snap: &Cast<'_>, key: &Key, member: &str, cause: &str, sheet: &mut Sheet<'_>) {
+    let who = Some(member.to_owned());
+    match snap.memory.failures.get(key) {
+        Some(failure) if failure.reason != Reason::Conflict => {
+            sheet.failed(Action::Maintain, member.to_owned(), cause, failure);
+        }
+        _ => sheet.step(Action::Maintain, who, cause, StepState::Running),
+    }
 }
 
 fn settling(snap: &Cast<'_>, who: MemberId, member: String, sheet: &mut Sheet<'_>) {
@@ -246,7 +327,7 @@ fn trouble(snap: &Cast<'_>, who: MemberId, member: String, sheet: &mut Sheet<'_>
     if trouble.reason == Reason::Starting {
         return sheet.step(Action::Start, Some(member), "created", StepState::Running);
     }
-    let mut blocker = blocker(snap, trouble.reason, trouble.message);
+    let mut blocker = in_trouble(snap, trouble);
     if let Some(pod) = snap.our_pod(who).filter(|p| !p.node.is_empty()) {
         blocker.observed = format!("on node {}", pod.node);
     }
@@ -256,6 +337,15 @@ fn trouble(snap: &Cast<'_>, who: MemberId, member: String, sheet: &mut Sheet<'_>
         "created"
     };
     sheet.block(Action::Start, Some(member), cause, blocker);
+}
+
+/// What keeps a member from serving, with what can be done about it.
+pub fn in_trouble(snap: &Cast<'_>, trouble: Trouble) -> Blocker {
+    let (choices, next) = (trouble.choices(), trouble.next_command());
+    let mut blocker = blocker(snap, trouble.reason, trouble.message);
+    blocker.clears_when = choices.unwrap_or(blocker.clears_when);
+    blocker.next_command = next.unwrap_or(blocker.next_command);
+    blocker
 }
 
 /// When a member's trouble changes its name, or its remedy, by time alone.

@@ -4,13 +4,16 @@
 pub mod claims;
 pub mod deletion;
 pub mod evicted;
+pub mod growth;
 pub mod intents;
 pub mod members;
 pub mod parameters;
 pub mod prepare;
+pub mod pulling;
 pub mod requests;
 pub mod resize;
 pub mod roles;
+pub mod services;
 pub mod status;
 pub mod switch;
 pub mod turns;

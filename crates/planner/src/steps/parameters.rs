@@ -3,7 +3,7 @@
 
 use crate::cast::Cast;
 use crate::engine::Tell;
-use crate::parameters::{self, Values, is_wanted, pending, words};
+use crate::parameters::{self, Values, is_contradicted, is_wanted, pending};
 use crate::plan::blocker;
 use crate::safety::Safety;
 use crate::sheet::Sheet;
@@ -41,10 +41,10 @@ fn next(
     let kept = parameters::kept(snap)?;
     match stored {
         Some(change) if change.state == ParameterState::Applying => {
-            if is_wanted(&change.to, wanted) {
-                apply(snap, change, kept, safety, sheet)
+            if is_contradicted(&change.to, wanted) {
+                supersede(snap, change, (wanted, kept), safety, sheet)
             } else {
-                begin(snap, wanted, kept, sheet)
+                apply(snap, change, kept, safety, sheet)
             }
         }
         Some(change) if change.state == ParameterState::RollingBack => {
@@ -56,8 +56,31 @@ fn next(
             refused(snap, change, sheet);
             None
         }
-        _ => begin(snap, wanted, kept, sheet),
+        _ => begin(snap, (wanted, kept), kept, &Values::new(), sheet),
     }
+}
+
+/// Another value is wanted while one is being applied. In which order members restart for it depends on
+/// what the leader runs with by now; what of the old change is still wanted goes along.
+fn supersede(
+    snap: &Cast<'_>,
+    change: &ParameterChange,
+    (wanted, kept): (&Values, &Values),
+    safety: &Safety<'_>,
+    sheet: &mut Sheet<'_>,
+) -> Option<ParameterChange> {
+    let noticed = safety.noticed_at() <= snap.now;
+    let Some(running) = parameters::running(snap, change, kept, noticed) else {
+        wake_once_noticed(snap, safety, sheet);
+        sheet.step(Action::Configure, None, &change.words(), StepState::Running);
+        return None;
+    };
+    let told = |(name, value): &(&String, &String)| {
+        kept.get(*name) == Some(*value) && wanted.get(*name).is_none_or(|w| w == *value)
+    };
+    let along = change.to.iter().filter(told);
+    let along: Values = along.map(|(n, v)| (n.clone(), v.clone())).collect();
+    begin(snap, (wanted, kept), &running, &along, sheet)
 }
 
 /// What cannot be had is told to people and to nobody else; it holds up none of the others.
@@ -71,11 +94,13 @@ fn impossible(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
 }
 
 /// Writes down what is to change, before anybody is told. What is lowered waits until what is raised
-/// has arrived: the two want opposite orders.
+/// has arrived: the two want opposite orders. The leader runs with `running`; what the engine was told
+/// before and not everybody runs with yet goes `along`.
 fn begin(
     snap: &Cast<'_>,
-    wanted: &Values,
-    kept: &Values,
+    (wanted, kept): (&Values, &Values),
+    running: &Values,
+    along: &Values,
     sheet: &mut Sheet<'_>,
 ) -> Option<ParameterChange> {
     let differs = |(name, value): &(&String, &String)| kept.get(*name) != Some(*value);
@@ -84,21 +109,29 @@ fn begin(
         unexplained(snap, wanted, sheet);
         return None;
     }
-    let lowered = |(name, value): &(&String, &String)| {
-        let before = kept.get(*name).map(String::as_str);
-        snap.abilities.is_lowered(name, before, value)
+    let before = |name: &str| running.get(name).map(String::as_str);
+    let abilities = &snap.abilities;
+    let lowered = |(n, v): &(&String, &String)| abilities.is_lowered(n, before(n), v);
+    let raised = |(n, v): &(&String, &String)| abilities.is_raised(n, before(n), v);
+    let lowers = match along.is_empty() {
+        true => changed.iter().all(lowered),
+        // Its order is decided already.
+        false => along.iter().any(|c| lowered(&c)),
     };
-    let all_lowered = changed.iter().all(lowered);
-    let now = changed.into_iter().filter(|c| all_lowered || !lowered(c));
+    let fits = |c: &(&String, &String)| match lowers {
+        true => !raised(c),
+        false => !lowered(c),
+    };
+    let now = along.iter().chain(changed.into_iter().filter(fits));
     let to: Values = now.map(|(n, v)| (n.clone(), v.clone())).collect();
-    let from = kept.iter().filter(|(n, _)| to.contains_key(*n));
+    let from = running.iter().filter(|(n, _)| to.contains_key(*n));
     let change = ParameterChange {
         from: from.map(|(n, v)| (n.clone(), v.clone())).collect(),
         to,
         state: ParameterState::Applying,
         message: String::new(),
     };
-    sheet.step(Action::Configure, None, &words(&change), StepState::Next);
+    sheet.step(Action::Configure, None, &change.words(), StepState::Next);
     Some(change)
 }
 
@@ -127,8 +160,8 @@ fn apply(
     safety: &Safety<'_>,
     sheet: &mut Sheet<'_>,
 ) -> Option<ParameterChange> {
-    let cause = words(change);
-    if let Some(message) = parameters::failed(snap) {
+    let cause = change.words();
+    if let Some(message) = parameters::failed(snap, change) {
         sheet.step(Action::Configure, None, &cause, StepState::Running);
         return Some(ParameterChange {
             state: ParameterState::RollingBack,
@@ -169,7 +202,7 @@ fn roll_back(
 }
 
 fn refused(snap: &Cast<'_>, change: &ParameterChange, sheet: &mut Sheet<'_>) {
-    let cause = words(change);
+    let cause = change.words();
     let message = format!("{cause}: {}", change.message);
     let blocker = blocker(snap, Reason::ParameterRefused, message);
     sheet.block(Action::Configure, None, &cause, blocker);

@@ -2,19 +2,20 @@
 //! pulled on the nodes concerned.
 
 use crate::cast::Cast;
+use crate::change;
 use crate::memory::{Check, Failure, Kind};
 use crate::plan::blocker;
-use crate::pull::Pull;
+use crate::quota::Full;
 use crate::render::{self, Member};
 use crate::revision::Revisions;
 use crate::roster::MemberId;
 use crate::sheet::Sheet;
+use crate::steps::pulling;
 use crate::view::PodView;
 use crate::write::Write;
 use ensemble_api::report::Action;
-use ensemble_api::spec::PrePull;
-use ensemble_api::template::images;
-use ensemble_api::{Reason, Template, labels};
+use ensemble_api::spec::RolloutMethod;
+use ensemble_api::{Reason, Rule, Template, labels};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -23,6 +24,15 @@ use std::collections::BTreeSet;
 pub struct Prepared {
     /// The revision that a missing pod may be created from, if any.
     pub usable: Option<String>,
+    /// Whether it is known what the API server makes of the images that running pods are to get.
+    images_known: bool,
+}
+
+impl Prepared {
+    /// Whether members that serve may be given that revision.
+    pub fn may_roll(&self, target: &str) -> bool {
+        self.images_known && self.usable.as_deref() == Some(target)
+    }
 }
 
 /// Finds out what may be created, and with that whether serving members may be touched.
@@ -30,7 +40,7 @@ pub fn run(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) -> Pre
     store(snap, revisions, sheet);
     let checked = revisions.stored.is_some() && check(snap, revisions, sheet);
     // Looked at in every pass, since helpers of former targets are cleared away there.
-    let pulled = pull(snap, revisions, checked, sheet);
+    let pulled = pulling::run(snap, revisions, checked, sheet);
     let paused = snap.ensemble.spec.rollout.paused;
     let target = checked.then(|| revisions.target.clone());
     let base = revisions.base.clone();
@@ -40,7 +50,40 @@ pub fn run(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) -> Pre
     } else {
         base.or(target)
     };
-    Prepared { usable }
+    let ready = checked && pulled;
+    let images_known = !ready || learn_images(snap, revisions, sheet);
+    Prepared {
+        usable,
+        images_known,
+    }
+}
+
+/// Asks the API server once more what it makes of the target, if members that run are to get images of it
+/// and nobody remembers: a mirror that it puts into new pods goes into running ones, too.
+fn learn_images(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) -> bool {
+    let target = &revisions.target;
+    let in_place = snap.ensemble.spec.rollout.method == RolloutMethod::InPlaceIfPossible;
+    let asked = snap.memory.checks.contains_key(target);
+    if !in_place || asked || !any_new_image(snap, revisions) {
+        return true;
+    }
+    trial(snap, target, sheet);
+    let message = "the API server is asked for the images of a new pod";
+    let blocker = blocker(snap, Reason::Checking, message.into());
+    sheet.block(Action::Check, None, "a new image", blocker);
+    false
+}
+
+/// Whether a member that is there has another image by its revision than by the target.
+fn any_new_image(snap: &Cast<'_>, revisions: &Revisions) -> bool {
+    let of = |revision: &str| {
+        let stored = snap.revisions.get(revision);
+        stored.map(|r| change::all_images(&r.template))
+    };
+    let target = of(&revisions.target);
+    let pods = snap.members().filter_map(|m| snap.our_pod(m));
+    let mut outdated = pods.filter(|p| !revisions.is_current(p.revision()));
+    outdated.any(|p| of(p.revision()) != target)
 }
 
 fn store(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) {
@@ -105,7 +148,7 @@ fn check(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) -> bool 
     let nothing_to_do = running.contains(target.as_str())
         || running.iter().any(|r| revisions.is_current(r))
         || snap.roster().size() == 0;
-    if nothing_to_do {
+    if nothing_to_do || crate::mutants::is_off(Rule::TemplateTried) {
         return true;
     }
     match snap.memory.checks.get(target) {
@@ -115,6 +158,7 @@ fn check(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) -> bool 
             sheet.block(Action::Check, None, "a new template", blocker);
             false
         }
+        Some(Check::Refused(failure)) if needs_no_room(snap, revisions, failure, sheet) => true,
         Some(Check::Refused(failure)) => {
             sheet.wake(failure.retry_at);
             if failure.retry_at <= snap.now {
@@ -123,11 +167,45 @@ fn check(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) -> bool 
             let message = with_fields(snap, target, failure);
             let mut blocker = blocker(snap, failure.reason, message);
             blocker.observed = "dry run refused; no member was touched".into();
+            if let Some(full) = Full::read(&failure.message) {
+                full.explain(&snap.ensemble.namespace, &mut blocker);
+            }
             sheet.block(Action::Check, None, "a new template", blocker);
             false
         }
         Some(Check::Passed(digest)) => same_as_base(snap, revisions, digest, sheet),
     }
+}
+
+/// Whether only a quota refuses the target, and members can have it all the same: a pod that takes the
+/// place of another needs no room beside it. All else was looked at before, and found right.
+fn needs_no_room(
+    snap: &Cast<'_>,
+    revisions: &Revisions,
+    failure: &Failure,
+    sheet: &mut Sheet<'_>,
+) -> bool {
+    let Some(full) = Full::read(&failure.message) else {
+        return false;
+    };
+    let pods = snap.members().filter_map(|m| snap.our_pod(m));
+    let outdated: BTreeSet<&str> = pods
+        .map(PodView::revision)
+        .filter(|r| !revisions.is_current(r))
+        .collect();
+    let fits = |before: &str| match snap.memory.checks.get(before) {
+        _ if full.counts_pods_alone() => true,
+        Some(Check::Refused(other)) => {
+            let other = Full::read(&other.message);
+            other.is_some_and(|other| full.asks_for_no_more_than(&other))
+        }
+        Some(Check::Passed(_)) => crate::mutants::is_off(Rule::NoMoreThanBefore),
+        None => {
+            trial(snap, before, sheet);
+            false
+        }
+    };
+    !outdated.is_empty() && outdated.into_iter().all(fits)
 }
 
 /// The API server's words. Of an amount that it cannot read it names no field: that comes first.
@@ -173,122 +251,5 @@ fn same_as_base(
             false
         }
         Some(_) => true,
-    }
-}
-
-/// Nodes on which a member that still runs something would need images that it does not have.
-fn nodes_to_pull_on(snap: &Cast<'_>, revisions: &Revisions) -> BTreeSet<(String, Vec<String>)> {
-    let wanted = images(&snap.ensemble.spec.template.0);
-    let new_images = |revision: &str| {
-        let known = snap.revisions.get(revision).map(|r| images(&r.template));
-        let known = known.unwrap_or_default();
-        let new = wanted.iter().filter(|i| !known.contains(i));
-        let new: Vec<String> = new.map(|i| (*i).to_owned()).collect();
-        (!new.is_empty()).then_some(new)
-    };
-    let members = snap.members().filter(|m| snap.roster().wants(*m));
-    let running = members.filter(|m| !snap.presence(*m).is_down());
-    let pods = running.filter_map(|m| snap.our_pod(m));
-    pods.filter(|pod| !pod.node.is_empty() && !revisions.is_current(pod.revision()))
-        .filter(|pod| {
-            // A node that does not answer pulls nothing; its member waits for it anyway.
-            snap.nodes
-                .as_ref()
-                .is_none_or(|n| n.get(&pod.node).is_some_and(|n| n.ready))
-        })
-        .filter_map(|pod| Some((pod.node.clone(), new_images(pod.revision())?)))
-        .collect()
-}
-
-fn pull(snap: &Cast<'_>, revisions: &Revisions, checked: bool, sheet: &mut Sheet<'_>) -> bool {
-    let target = &revisions.target;
-    let required = snap.ensemble.spec.rollout.pre_pull == PrePull::Required;
-    let nodes = if required && checked {
-        nodes_to_pull_on(snap, revisions)
-    } else {
-        BTreeSet::new()
-    };
-    let missing: Vec<_> = nodes
-        .into_iter()
-        .filter(|(node, _)| !snap.memory.pulled.contains(&(target.clone(), node.clone())))
-        .collect();
-    let needed_on = missing.iter().map(|(node, _)| node.as_str()).collect();
-    discard_helpers(snap, target, &needed_on, sheet);
-    let mut failed: Option<String> = None;
-    for (node, images) in &missing {
-        let name = render::prefetch_name(snap.name(), target, node);
-        match snap.pods.get(&name).map(Pull::of) {
-            Some(Pull::Failed(cause)) => failed = failed.or(Some(cause)),
-            Some(_) => {}
-            None => {
-                let body = render::prefetch(snap, target, node, images);
-                sheet.write(Write::Create {
-                    kind: Kind::Pod,
-                    body,
-                });
-                let failure = snap.memory.failures.get(&(Kind::Pod, name));
-                failed = failed.or(failure.map(|f| f.message.clone()));
-            }
-        }
-    }
-    if missing.is_empty() {
-        return true;
-    }
-    report_pull(snap, revisions, &missing, failed, sheet);
-    false
-}
-
-fn report_pull(
-    snap: &Cast<'_>,
-    revisions: &Revisions,
-    missing: &[(String, Vec<String>)],
-    failed: Option<String>,
-    sheet: &mut Sheet<'_>,
-) {
-    let outdated = |pod: &PodView| !revisions.is_current(pod.revision());
-    let nodes: BTreeSet<&str> = missing.iter().map(|(node, _)| node.as_str()).collect();
-    let concerned = |pod: &&PodView| nodes.contains(pod.node.as_str()) && outdated(pod);
-    let pods = snap
-        .members()
-        .filter_map(|m| snap.our_pod(m))
-        .filter(concerned);
-    let members: Vec<String> = pods
-        .map(|p| format!("{} on {}", p.meta.pin.name, p.node))
-        .collect();
-    let members = members.join(", ");
-    let images: BTreeSet<&str> = missing
-        .iter()
-        .flat_map(|(_, i)| i)
-        .map(String::as_str)
-        .collect();
-    let images = images.into_iter().collect::<Vec<_>>().join(", ");
-    let (reason, message) = match failed {
-        Some(cause) => (
-            Reason::ImageMissing,
-            format!("{images} cannot be pulled for {members}: {cause}"),
-        ),
-        None => (Reason::Pulling, format!("pulling {images} for {members}")),
-    };
-    let mut blocker = blocker(snap, reason, message);
-    blocker.observed = "no member was touched".into();
-    sheet.block(Action::Pull, None, "a new image", blocker);
-}
-
-fn discard_helpers(
-    snap: &Cast<'_>,
-    target: &str,
-    needed_on: &BTreeSet<&str>,
-    sheet: &mut Sheet<'_>,
-) {
-    let useless = snap.helpers().filter(|h| {
-        let needed = h.revision() == target && needed_on.contains(h.node.as_str());
-        !h.meta.deleting && !needed
-    });
-    let pins: Vec<_> = useless.map(|h| h.meta.pin.clone()).collect();
-    for pin in pins {
-        sheet.write(Write::Discard {
-            kind: Kind::Pod,
-            pin,
-        });
     }
 }

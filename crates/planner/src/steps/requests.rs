@@ -11,8 +11,10 @@ use crate::safety::{Safety, Sake};
 use crate::sheet::Sheet;
 use crate::succession::{Proposal, Succession};
 use crate::view::RequestView;
+use crate::waivers;
 use crate::write::Write;
-use ensemble_api::request::{Approve, Rebuild, Switch};
+use ensemble_api::report::WAIVERS_MAX;
+use ensemble_api::request::{AcceptedWaiver, Approve, Rebuild, Switch, Waive};
 use ensemble_api::status::SwitchPhase;
 use ensemble_api::{EnsembleRequestSpec, Outcome, Reason};
 use serde_json::json;
@@ -46,6 +48,7 @@ pub fn answer(
             EnsembleRequestSpec {
                 approve: Some(a), ..
             } => approve(snap, revisions, a),
+            EnsembleRequestSpec { waive: Some(w), .. } => waive(snap, request, w, sheet),
             _ => match rebuild(snap, request, &mut lives) {
                 Ok(message) => message.map(|m| (Outcome::Done, m)),
                 Err(message) => Some((Outcome::Refused, message)),
@@ -132,7 +135,8 @@ fn switch(
     ))
 }
 
-/// Approval holds until the primary runs what was approved.
+/// Approval holds until every member runs what was approved: once the lead has moved, the member that
+/// had it still has its turn before it.
 fn approve(snap: &Cast<'_>, revisions: &Revisions, approve: &Approve) -> Answer {
     let target = &revisions.target;
     if approve.revision != *target {
@@ -143,12 +147,108 @@ fn approve(snap: &Cast<'_>, revisions: &Revisions, approve: &Approve) -> Answer 
         return Some((Outcome::Refused, message));
     }
     let leader = snap.engine().leader()?;
-    let pod = snap.our_pod(leader)?;
-    let done = revisions.is_current(pod.revision());
-    done.then(|| {
+    let updated = |m: MemberId| {
+        let pod = snap.our_pod(m);
+        pod.is_some_and(|p| revisions.is_current(p.revision()) && !p.meta.deleting)
+    };
+    snap.wanted().all(updated).then(|| {
         let name = snap.roster().name(leader);
-        (Outcome::Done, format!("{name} leads at {target}"))
+        (
+            Outcome::Done,
+            format!("all members run {target}; {name} leads"),
+        )
     })
+}
+
+/// Accepted first, which is written down and read back before it counts; answered when it is over.
+fn waive(snap: &Cast<'_>, request: &RequestView, wanted: &Waive, sheet: &mut Sheet<'_>) -> Answer {
+    if let Err(why) = waivers::valid(snap, snap.roster(), request, wanted) {
+        return Some((Outcome::Refused, why));
+    }
+    let Some(accepted) = &request.waiver else {
+        return accept(snap, request, wanted, sheet);
+    };
+    let used = match accepted.used_for.is_empty() {
+        true => "it was not used".to_owned(),
+        false => format!("used for: {}", accepted.used_for.join(", ")),
+    };
+    if accepted.epoch != snap.epoch {
+        let message = format!(
+            "ended with the controller that had accepted it; {used}. If it is still needed, create it again"
+        );
+        return Some((Outcome::Done, message));
+    }
+    let end = waivers::ends_at(snap, request, wanted, accepted);
+    if end <= snap.now {
+        return Some((
+            Outcome::Done,
+            format!("expired at {}; {used}", end.stamp().0),
+        ));
+    }
+    sheet.wake(end);
+    write_use(snap, request, wanted, accepted, sheet);
+    None
+}
+
+fn accept(snap: &Cast<'_>, request: &RequestView, wanted: &Waive, sheet: &mut Sheet<'_>) -> Answer {
+    let until = waivers::at_the_latest(snap, request, wanted);
+    // Whole seconds are stored.
+    if until.stamp().0 <= snap.now.stamp().0 {
+        let message = format!(
+            "expired at {}, before the controller saw it; by its clock it is {} now. Create it again",
+            until.stamp().0,
+            snap.now.stamp().0
+        );
+        return Some((Outcome::Failed, message));
+    }
+    if waivers::are_too_many(snap) {
+        let message =
+            format!("{WAIVERS_MAX} waivers are in force already; wait until one has expired");
+        return Some((Outcome::Refused, message));
+    }
+    let accepted = AcceptedWaiver {
+        until: until.stamp(),
+        epoch: snap.epoch,
+        used_for: Vec::new(),
+    };
+    let message = format!(
+        "{} is suspended for {} until {}",
+        wanted.rule, wanted.member, accepted.until.0
+    );
+    sheet.write(Write::Answer {
+        pin: request.meta.pin.clone(),
+        body: json!({"message": message, "waiver": accepted}),
+    });
+    None
+}
+
+/// What is done by leave of a waiver is written down on it, from what is written down as done.
+fn write_use(
+    snap: &Cast<'_>,
+    request: &RequestView,
+    wanted: &Waive,
+    accepted: &AcceptedWaiver,
+    sheet: &mut Sheet<'_>,
+) {
+    const MOST: usize = 8;
+    let stored = snap.ensemble.status.in_flight.iter();
+    let by_leave = stored.filter(|i| i.member == wanted.member && i.waived.contains(&wanted.rule));
+    let mut accepted = accepted.clone();
+    let known = accepted.used_for.len();
+    for intent in by_leave {
+        let what = format!(
+            "{:?} of pod {} at {}",
+            intent.method, intent.uid, intent.since.0
+        );
+        if !accepted.used_for.contains(&what) && accepted.used_for.len() < MOST {
+            accepted.used_for.push(what);
+        }
+    }
+    if accepted.used_for.len() > known {
+        let pin = request.meta.pin.clone();
+        let body = json!({"waiver": accepted});
+        sheet.write(Write::Answer { pin, body });
+    }
 }
 
 fn discard_when_old(snap: &Cast<'_>, request: &RequestView, sheet: &mut Sheet<'_>) {

@@ -4,6 +4,7 @@
 use crate::cast::Cast;
 use crate::engine::{Commits, Lead, Tell};
 use crate::plan::blocker;
+use crate::render;
 use crate::roster::MemberId;
 use crate::safety::{Safety, Sake};
 use crate::sheet::Sheet;
@@ -31,41 +32,55 @@ pub fn run(
 
 /// For how long after a change the engine is nudged rather than waited for.
 const NUDGE_FOR_MS: i64 = 30_000;
-/// How often.
-const NUDGE_EVERY_MS: i64 = 500;
 
 /// An engine's leader looks at its cluster in rounds; what waits for that look (a slot for a new
-/// follower, another synchronous standby) need not wait so long.
+/// follower, another synchronous standby) need not wait so long. How often it is nudged is for
+/// whoever tells it: quickly after each change, then seldom, as every nudge costs a round.
 fn nudge(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let Some(leader) = snap.engine().leader().filter(|_| snap.abilities.can_nudge) else {
         return;
     };
-    let recent = |since: Option<Time>| since.is_some_and(|t| t.plus_ms(NUDGE_FOR_MS) > snap.now);
     let others: Vec<MemberId> = snap.members().filter(|m| *m != leader).collect();
-    let stops = |m: &MemberId| {
-        let pod = snap.our_pod(*m);
-        pod.is_some_and(|p| p.meta.deleting || p.is_changing())
-    };
-    let stopping = snap.engine().synchronous() && others.iter().any(stops);
-    let run_is_new = |m: &MemberId| {
-        let run = snap
-            .our_pod(*m)
-            .and_then(|p| snap.memory.pod(&p.meta.pin.uid).run.as_ref());
-        recent(run.map(|r| r.since))
-    };
-    let changed = recent(snap.memory.led_since) || others.iter().any(run_is_new);
+    let stopping = stopping(snap, &others);
+    let changed = changed(snap, &others);
     let follows = |m: &MemberId| snap.in_sync(*m).is_ok();
     let unfollowed = others.iter().any(|m| !follows(m) && snap.available(*m));
     let commits = snap.engine().cohort().map(|c| c.commits);
     let unnamed = commits == Some(Commits::Await { named: false }) && !others.is_empty();
-    if !stopping && !(changed && (unfollowed || unnamed)) {
+    let arrives = !changed.is_empty() && (unfollowed || unnamed);
+    if stopping.is_empty() && !arrives {
         return;
     }
     let Some(pod) = snap.our_pod(leader) else {
         return;
     };
-    sheet.wake(snap.now.plus_ms(NUDGE_EVERY_MS));
-    sheet.tell(Tell::nudge(&pod.meta.pin));
+    let sake = stopping.into_iter().chain(changed).collect();
+    sheet.tell(Tell::nudge(&pod.meta.pin, sake));
+}
+
+/// Members that end or change in place while commits may wait for them, by what they are.
+fn stopping(snap: &Cast<'_>, others: &[MemberId]) -> Vec<String> {
+    if !snap.engine().synchronous() {
+        return Vec::new();
+    }
+    let pods = others.iter().filter_map(|m| snap.our_pod(*m));
+    let stops = pods.filter(|p| p.meta.deleting || p.is_changing());
+    stops
+        .map(|p| format!("{} at {}", p.meta.pin.uid, p.meta.generation))
+        .collect()
+}
+
+/// What is new: who leads, and which runs of members' engines.
+fn changed(snap: &Cast<'_>, others: &[MemberId]) -> Vec<String> {
+    let recent = |since: Time| since.plus_ms(NUDGE_FOR_MS) > snap.now;
+    let led = snap.memory.led_since.filter(|since| recent(*since));
+    let led = led.map(|_| snap.memory.led_by.clone().unwrap_or_default());
+    let pods = others.iter().filter_map(|m| snap.our_pod(*m));
+    let runs = pods.filter_map(|p| snap.memory.pod(&p.meta.pin.uid).run.as_ref());
+    let runs = runs.filter(|run| recent(run.since));
+    led.into_iter()
+        .chain(runs.map(|run| run.container.clone()))
+        .collect()
 }
 
 /// That nobody, or more than one, is known to lead.
@@ -100,7 +115,7 @@ fn labelled(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
         .memory
         .led_since
         .is_some_and(|since| since.plus_ms(10_000) <= snap.now);
-    if found == label.primary {
+    if render::primary_values(snap).contains(&found) {
         return;
     }
     if !settled {
@@ -147,15 +162,13 @@ fn move_away(
     let Some(leader) = snap.engine().leader() else {
         return;
     };
-    if !snap.abilities.can_switch || snap.roster().size() < 2 {
+    if !snap.abilities.can_switch {
         return;
+    }
+    if !snap.roster().wants(leader) {
+        return leave(snap, safety, succession, sheet);
     }
     let name = snap.roster().name(leader);
-    if !snap.roster().wants(leader) {
-        let cause = format!("replicas is {}", snap.roster().size());
-        succession.propose_best(Sake::of(&cause), |_| true, safety, sheet);
-        return;
-    }
     let Some(node) = snap.our_pod(leader).map(|p| p.node.as_str()) else {
         return;
     };
@@ -175,5 +188,26 @@ fn move_away(
             .collect();
         let will_do = |m| !cordoned.contains(&m);
         succession.propose_best(Sake::of(&cause), will_do, safety, sheet);
+    }
+}
+
+/// Scaling in removes the leader: the lead goes to a member that stays. Where nobody is to stay, it goes
+/// to the lowest ordinal if that one can take it, so that whatever number is asked for later includes
+/// the member with the newest data; nobody waits for that.
+fn leave(
+    snap: &Cast<'_>,
+    safety: &mut Safety<'_>,
+    succession: &mut Succession<'_>,
+    sheet: &mut Sheet<'_>,
+) {
+    let size = snap.roster().size();
+    let cause = format!("replicas is {size}");
+    if size > 0 {
+        succession.propose_best(Sake::of(&cause), |_| true, safety, sheet);
+        return;
+    }
+    let heirs = snap.heirs();
+    if let Some(heir) = heirs.iter().find(|m| safety.may_succeed(**m).is_ok()) {
+        succession.propose(*heir, Sake::of(&cause), safety, sheet);
     }
 }

@@ -18,11 +18,13 @@ use crate::steps::intents::Settled;
 use crate::steps::parameters::Configured;
 use crate::steps::upkeep::Marked;
 use crate::succession::Succession;
+use crate::time::Time;
 use crate::write::Write;
 use ensemble_api::reason::Wait;
 use ensemble_api::report::{Action, STEPS_MAX, State};
 use ensemble_api::status::{
-    EnsembleStatus, GroupStatus, Lead, LetGo, MEMBERS_MAX, MemberStatus, Summary, Switchover,
+    EnsembleStatus, GroupStatus, IN_FLIGHT_MAX, Lead, LetGo, MEMBERS_MAX, MemberStatus, Summary,
+    Switchover,
 };
 use ensemble_api::{Reason, Report, Step, StepState};
 use std::collections::BTreeSet;
@@ -206,7 +208,8 @@ fn is_updated(snap: &Cast<'_>, revisions: &Revisions, who: MemberId) -> bool {
     let pod = snap.our_pod(who);
     pod.is_some_and(|p| {
         let resized = p.resize.as_ref().is_none_or(|r| r.done);
-        revisions.is_current(p.revision()) && resized && !p.meta.deleting
+        let settled = resized && p.put_back().is_none();
+        revisions.is_current(p.revision()) && settled && !p.meta.deleting
     })
 }
 
@@ -234,8 +237,8 @@ fn deadline(snap: &Cast<'_>, said: &mut Filled<'_>, counts: Counts) {
     let Some(since) = stored.progressed_at.as_ref().filter(|_| working) else {
         return;
     };
-    let at = crate::Time::from_stamp(since)
-        .plus_seconds(snap.ensemble.spec.rollout.progress_deadline_seconds);
+    let at =
+        Time::from_stamp(since).plus_seconds(snap.ensemble.spec.rollout.progress_deadline_seconds);
     if at > snap.now {
         return said.sheet().wake(at);
     }
@@ -318,6 +321,7 @@ fn report(
         steps: steps.iter().take(STEPS_MAX).cloned().collect(),
         more_steps: 0,
         predicates: safety.predicates(),
+        waivers: snap.waivers().told().to_vec(),
         tolerance: safety.tolerance(),
     }
     .bound();
@@ -349,7 +353,9 @@ fn status(
     ledger.extend(lives.ledgers.to_status(snap.roster()));
     let kept = old.in_flight.iter().filter(|i| settled.is_open(i));
     let mut in_flight: Vec<_> = kept.cloned().collect();
-    in_flight.extend(permits.iter().map(|p| p.intent(snap)));
+    // A permit is worth nothing unless it is stored: what has no room is granted again later.
+    let room = IN_FLIGHT_MAX.saturating_sub(in_flight.len());
+    in_flight.extend(permits.iter().take(room).map(|p| p.intent(snap)));
     let mut status = EnsembleStatus {
         observed_generation: snap.ensemble.meta.generation,
         replicas: counts.exist,
@@ -370,7 +376,9 @@ fn status(
         members: members(snap, revisions),
         plan: report,
     };
-    if has_progressed(snap, counts) || status.progressed_at.is_none() {
+    let since = status.progressed_at.as_ref();
+    let since = since.and_then(|stamp| Time::past(stamp, snap.now));
+    if has_progressed(snap, counts) || since.is_none() {
         status.progressed_at = Some(snap.now.stamp());
     }
     status.summary = summary(snap, &status, left);

@@ -7,7 +7,6 @@ use crate::plan::blocker;
 use crate::revision::Revisions;
 use crate::sheet::Sheet;
 use crate::succession::Succession;
-use crate::time::Time;
 use ensemble_api::report::Action;
 use ensemble_api::status::{SwitchPhase, Switchover};
 use ensemble_api::{Reason, Rule, StepState};
@@ -52,7 +51,7 @@ fn seen(snap: &Cast<'_>, switch: &Switchover) -> Seen {
 }
 
 fn report(snap: &Cast<'_>, switch: &Switchover, sheet: &mut Sheet<'_>) {
-    sheet.wake(Time::from_stamp(&switch.deadline));
+    sheet.wake(Errand::of(switch).due(snap));
     let member = Some(switch.to.clone());
     if switch.phase == SwitchPhase::Proposed {
         return sheet.step(Action::Switch, member, &switch.cause, StepState::Running);

@@ -2,21 +2,23 @@
 //! said who waits for whom, and that the primary hands its lead over first.
 
 use crate::cast::Cast;
+use crate::evidence;
 use crate::memory::{Failure, Kind};
 use crate::method;
 use crate::plan::blocker;
 use crate::resize;
 use crate::revision::Revisions;
 use crate::roster::MemberId;
-use crate::safety::{Permit, Safety, Sake};
+use crate::safety::{Permit, Refusal, Safety, Sake};
 use crate::sheet::Sheet;
 use crate::steps::intents::Settled;
+use crate::steps::members::in_trouble;
 use crate::steps::prepare::Prepared;
 use crate::succession::Succession;
 use crate::wish::{self, Act, Round, Wish};
 use ensemble_api::report::Action;
 use ensemble_api::spec::PrimaryTurn;
-use ensemble_api::{Reason, StepState};
+use ensemble_api::{Reason, Rule, StepState};
 
 /// What turns are taken by, and who is told.
 pub struct Turns<'t, 's> {
@@ -93,15 +95,26 @@ fn leave(turns: &mut Turns<'_, '_>, wishes: &[&Wish]) {
             .our_pod(wish.who)
             .is_some_and(|p| p.meta.deleting);
         if leaving {
-            let member = Some(turns.snap.name_of(wish.who));
-            turns
-                .sheet
-                .step(wish.act.action(), member, &cause, StepState::Running);
+            on_its_way_out(turns, wish, &cause);
         } else if waiting {
             idle(turns, wish);
         } else {
             waiting = !grant(turns, wish, &cause);
         }
+    }
+}
+
+/// It was told to end. If its node does not answer, that does not pass by itself.
+fn on_its_way_out(turns: &mut Turns<'_, '_>, wish: &Wish, cause: &str) {
+    let (snap, action) = (turns.snap, wish.act.action());
+    let member = Some(snap.name_of(wish.who));
+    let trouble = evidence::of(snap, wish.who);
+    match trouble.filter(|t| t.silent_node.is_some()) {
+        Some(trouble) => {
+            let blocker = in_trouble(snap, trouble);
+            turns.sheet.block(action, member, cause, blocker);
+        }
+        None => turns.sheet.step(action, member, cause, StepState::Running),
     }
 }
 
@@ -125,7 +138,7 @@ fn paused(turns: &mut Turns<'_, '_>, wishes: &[&Wish]) -> bool {
 }
 
 fn roll(turns: &mut Turns<'_, '_>, wishes: &[&Wish]) {
-    if turns.prepared.usable.as_ref() != Some(&turns.revisions.target) {
+    if !turns.prepared.may_roll(&turns.revisions.target) {
         // Not tried or not pulled yet: the step that prepares speaks for it.
         for wish in wishes {
             let member = turns.snap.name_of(wish.who);
@@ -171,12 +184,13 @@ fn disturbs_the_lead(turns: &Turns<'_, '_>, wish: &Wish) -> bool {
 fn primary(turns: &mut Turns<'_, '_>, wish: &Wish, replicas: usize) -> bool {
     let snap = turns.snap;
     let cause = wish.cause.to_string();
-    if snap.roster().size() == 1 {
+    if snap.roster().is_only(wish.who) {
         let cause = format!("{cause}; a single member: downtime is unavoidable");
         return grant(turns, wish, &cause);
     }
     let asked = snap.ensemble.spec.rollout.primary;
-    if asked == PrimaryTurn::Restart || !snap.abilities.can_switch {
+    let waived = turns.safety.is_waived(Rule::PrimaryHandedOver, wish.who);
+    if asked == PrimaryTurn::Restart || !snap.abilities.can_switch || waived {
         return grant(turns, wish, &cause);
     }
     let before = wish::replicas_before(snap, turns.revisions, replicas, wish.who);
@@ -185,14 +199,9 @@ fn primary(turns: &mut Turns<'_, '_>, wish: &Wish, replicas: usize) -> bool {
         idle(turns, wish);
         return false;
     }
-    if asked == PrimaryTurn::Supervised && !is_approved(turns) {
+    if let Err(refusal) = turns.safety.approved(wish.who) {
         let member = snap.name_of(wish.who);
-        let message = format!("all replicas are updated; {member} leads and waits for approval");
-        let mut blocker = blocker(snap, Reason::AwaitingApproval, message);
-        blocker.next_command = format!("ensemble approve {}", snap.name());
-        turns
-            .sheet
-            .block(Action::Switch, Some(member), &cause, blocker);
+        awaits_approval(turns, Action::Switch, member, &cause, &refusal);
         return false;
     }
     let first = before.is_none();
@@ -214,13 +223,16 @@ fn primary(turns: &mut Turns<'_, '_>, wish: &Wish, replicas: usize) -> bool {
     false
 }
 
-/// Whether somebody approved of this revision.
-fn is_approved(turns: &Turns<'_, '_>) -> bool {
-    let mut requests = turns.snap.requests.values().filter(|r| !r.finished);
-    requests.any(|r| {
-        let approve = r.spec.approve.as_ref();
-        approve.is_some_and(|a| a.revision == turns.revisions.target)
-    })
+/// Says in plain words that a person is waited for.
+fn awaits_approval(
+    turns: &mut Turns<'_, '_>,
+    action: Action,
+    member: String,
+    cause: &str,
+    refusal: &Refusal,
+) {
+    let blocker = blocker(turns.snap, refusal.reason, refusal.observed.clone());
+    turns.sheet.block(action, Some(member), cause, blocker);
 }
 
 /// Engines that wait for a restart, in the order that the change demands.
@@ -274,7 +286,11 @@ fn grant(turns: &mut Turns<'_, '_>, wish: &Wish, cause: &str) -> bool {
             if let Some(at) = at.filter(|at| *at > snap.now) {
                 turns.sheet.wake(at);
             }
-            turns.sheet.refused(action, member, cause, &refusal);
+            if refusal.predicate == Rule::Approved {
+                awaits_approval(turns, action, member, cause, &refusal);
+            } else {
+                turns.sheet.refused(action, member, cause, &refusal);
+            }
             false
         }
     }

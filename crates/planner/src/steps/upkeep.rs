@@ -1,14 +1,15 @@
-//! What stands around the members: the headless Service, the disruption budget, old revisions, and
+//! What stands around the members: Services, the disruption budget, old revisions, and
 //! the marks that outlive a lost status.
 
 use crate::cast::Cast;
 use crate::ledger::Ledgers;
 use crate::memory::Kind;
 use crate::plan::blocker;
-use crate::render::{self, Wanted};
+use crate::render::Wanted;
 use crate::revision::Revisions;
 use crate::sheet::Sheet;
 use crate::steps::claims::Claimed;
+use crate::steps::services;
 use crate::view::{BudgetView, Meta};
 use crate::write::Write;
 use ensemble_api::report::Action;
@@ -34,82 +35,15 @@ pub fn run(
     claimed: &Claimed,
     sheet: &mut Sheet<'_>,
 ) -> Marked {
-    service(snap, sheet);
-    role_services(snap, sheet);
+    services::run(snap, sheet);
     budgets(snap, sheet);
     old_revisions(snap, revisions, sheet);
     marks(snap, &claimed.lives.ledgers, sheet)
 }
 
-fn service(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
-    let name = snap.ensemble.spec.service(snap.name());
-    if let Some(found) = snap.services.get(&name) {
-        if found.meta.controller.is_none() {
-            // Left by a former Ensemble of this name.
-            let body = json!({"metadata": {"ownerReferences": [render::owner(snap)]}});
-            sheet.write(Write::Patch {
-                kind: Kind::Service,
-                pin: found.meta.pin.clone(),
-                body,
-            });
-        }
-        return;
-    }
-    // A Service that the user made serves as well; it only has to exist.
-    if !snap.memory.taken.contains_key(&(Kind::Service, name)) {
-        let body = render::service(snap);
-        sheet.write(Write::Create {
-            kind: Kind::Service,
-            body,
-        });
-    }
-}
-
-/// The Services that lead to the primary and to the replicas.
-fn role_services(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
-    for (name, service) in &snap.from_spec().role_services {
-        let found = snap.services.get(name);
-        let taken = (Kind::Service, name.clone());
-        match (service, found) {
-            (Some(service), None) if !snap.memory.taken.contains_key(&taken) => {
-                sheet.write(Write::Create {
-                    kind: Kind::Service,
-                    body: service.body(snap),
-                });
-            }
-            (Some(service), Some(found)) if is_out_of_date(&found.meta, service) => {
-                sheet.write(Write::Patch {
-                    kind: Kind::Service,
-                    pin: found.meta.pin.clone(),
-                    body: refreshed(snap, service),
-                });
-            }
-            (None, Some(found)) if !found.meta.deleting => {
-                sheet.write(Write::Discard {
-                    kind: Kind::Service,
-                    pin: found.meta.pin.clone(),
-                });
-            }
-            _ => {}
-        }
-    }
-}
-
 /// Whether an object of ours was made of something else than what is wanted, or lost its owner.
 fn is_out_of_date(found: &Meta, wanted: &Wanted) -> bool {
     found.controller.is_none() || found.annotations.get(labels::MADE_OF) != wanted.stamp.as_ref()
-}
-
-/// What brings an object up to date: its spec, stamp and owner.
-fn refreshed(snap: &Cast<'_>, wanted: &Wanted) -> Value {
-    let mut body = json!({
-        "metadata": {"ownerReferences": [render::owner(snap)]},
-        "spec": wanted.spec,
-    });
-    if let Some(stamp) = &wanted.stamp {
-        body["metadata"]["annotations"] = json!({labels::MADE_OF: stamp});
-    }
-    body
 }
 
 /// Budgets as they are to be; ours stand down where somebody else's selects the members.
@@ -173,7 +107,7 @@ fn budget(
             if same && !stale {
                 return;
             }
-            let mut patch = refreshed(snap, wanted);
+            let mut patch = wanted.refresh(snap);
             // One excludes the other.
             patch["spec"]["maxUnavailable"] = Value::Null;
             let pin = found.meta.pin.clone();

@@ -2,6 +2,7 @@
 
 use super::{Kept, Meta, Unreadable, View, at, list, text};
 use crate::kinds::Kind;
+use crate::replaced::{PutBack, Replaced};
 use crate::resize::{self, Resize};
 use crate::snapshot::Snapshot;
 use ensemble_api::labels;
@@ -45,6 +46,8 @@ pub struct ContainerView {
     pub image_id: String,
     /// What it does.
     pub state: ContainerState,
+    /// Whether its kubelet says that it is ready.
+    pub ready: bool,
     /// How often it was restarted.
     pub restarts: i64,
     /// How the run before this one ended.
@@ -90,6 +93,8 @@ pub struct PodView {
     pub grace_seconds: u32,
     /// What is known of its resize, if it is being resized.
     pub resize: Option<Resize>,
+    /// Which containers were to be replaced, if it was changed in place.
+    replaced: Option<Replaced>,
     /// The name of the revision it was made from.
     revision: String,
 }
@@ -132,6 +137,7 @@ fn containers(pod: &Value) -> Vec<ContainerView> {
             id: text(status, "/containerID"),
             image_id: text(status, "/imageID"),
             state: container_state(status),
+            ready: status.get("ready").and_then(Value::as_bool) == Some(true),
             restarts: status
                 .get("restartCount")
                 .and_then(Value::as_i64)
@@ -174,6 +180,7 @@ impl View for PodView {
         let meta = Meta::read(pod);
         Ok(Self {
             revision: meta.label(labels::REVISION_HASH).to_owned(),
+            replaced: Replaced::of(&meta.annotations),
             meta,
             phase,
             ended,
@@ -215,18 +222,27 @@ impl PodView {
         self.containers.iter().find(|c| c.name == name)
     }
 
+    /// The containers of a pod as it was read.
+    pub fn read_containers(pod: &Value) -> Vec<ContainerView> {
+        containers(pod)
+    }
+
     /// Whether a change that was made in place is not complete: its kubelet has not looked at it, or
     /// a container that it replaces is still the one that runs. The image proves nothing.
     pub fn is_changing(&self) -> bool {
         if self.resize.as_ref().is_some_and(|r| r.restarting) {
             return true;
         }
-        let Some(replaces) = self.meta.annotations.get(labels::REPLACES) else {
+        // What replaced nothing needs no kubelet.
+        let Some(replaced) = self.replaced.as_ref().filter(|r| !r.is_empty()) else {
             return false;
         };
-        let old = replaces.split(',').filter_map(|pair| pair.split_once('='));
-        let stays = |(name, id): (&str, &str)| self.container(name).is_none_or(|c| c.id == id);
-        self.observed_generation < self.meta.generation || old.into_iter().any(stays)
+        self.observed_generation < self.meta.generation || replaced.any_stays(&self.containers)
+    }
+
+    /// An image that was written in place and did not stay.
+    pub fn put_back(&self) -> Option<PutBack> {
+        self.replaced.as_ref()?.put_back(&self.containers)
     }
 
     /// Whether some container of it runs, by its kubelet.

@@ -214,9 +214,13 @@ fn ended(cast: &Cast<'_>) -> impl Iterator<Item = Wish> {
     })
 }
 
-/// Those that are no longer asked for leave, from the highest ordinal.
+/// Those that are no longer asked for leave, from the highest ordinal. The one that leads comes last: it
+/// has what everybody else has, and whoever commits wait for may have to leave before it can hand over.
 fn surplus(cast: &Cast<'_>) -> impl Iterator<Item = Wish> {
-    cast.surplus().rev().map(|who| Wish {
+    let leads = |m: &MemberId| cast.engine().leads(*m);
+    let replicas = cast.surplus().rev().filter(move |m| !leads(m));
+    let leader = cast.surplus().filter(move |m| leads(m));
+    replicas.chain(leader).map(|who| Wish {
         who,
         act: Act::Leave,
         cause: Cause::ScaledIn(cast.roster().size()),

@@ -95,8 +95,9 @@ fn is_outdated(cast: &Cast<'_>, ledger: &Ledgers, revisions: &Revisions, who: Me
     let life = ledger.incarnation(who);
     cast.our_pod(who).is_some_and(|pod| {
         let former = pod.meta.incarnation != Some(life);
-        let unfit =
-            resize::standing(cast, pod) == Standing::Unsent || resize::gets_a_new_pod(cast, pod);
+        let unfit = resize::standing(cast, pod) == Standing::Unsent
+            || resize::gets_a_new_pod(cast, pod)
+            || pod.put_back().is_some();
         !pod.meta.deleting && (former || unfit || !revisions.is_current(pod.revision()))
     })
 }

@@ -98,6 +98,30 @@ fn a_pod_of_ours_that_lost_its_labels_is_given_them_back() {
 }
 
 #[test]
+fn a_pod_of_ours_whose_label_was_edited_is_named_and_put_right() {
+    let mut world = World::settled(3);
+    let edited = json!({"metadata": {"labels": {"ensemble.dev/ensemble": "other"}}});
+    let plan = world.pod(2, &edited).plan();
+    assert_eq!(written(&plan), ["Patch Pod orders-2"]);
+    let labels = &body(&plan, Kind::Pod, "orders-2")["metadata"]["labels"];
+    assert_eq!(labels["ensemble.dev/ensemble"], "orders");
+    assert_eq!(steps(&plan), ["Maintain orders-2 Running"]);
+    let cause = &plan.report.steps[0].cause;
+    let words = "the label ensemble.dev/ensemble was changed from 'orders' to 'other'";
+    assert!(cause.starts_with(words), "{cause}");
+    assert_eq!(granted(&world), [""; 0]);
+}
+
+#[test]
+fn a_label_that_cannot_be_put_back_says_why() {
+    let mut world = World::settled(3);
+    let edited = json!({"metadata": {"labels": {"ensemble.dev/ensemble": "other"}}});
+    world.pod(2, &edited);
+    world.failure(Kind::Pod, "orders-2", ensemble_api::Reason::ApiRefused);
+    assert_eq!(reasons(&world.plan()), ["ApiRefused orders-2"]);
+}
+
+#[test]
 fn pods_of_an_ensemble_whose_name_begins_with_ours_are_not_ours() {
     let mut world = World::settled(3);
     let mut pod = world.pods["orders-1"].clone();

@@ -94,7 +94,7 @@ fn a_restart_that_was_granted_before_the_pause_is_not_confirmed() {
     world.store_status();
     assert_eq!(confirmed(&world, "orders-0"), Ok(()));
     world.spec(&json!({"rollout": {"paused": true}}));
-    assert_eq!(confirmed(&world, "orders-0"), Err(Rule::StillWanted));
+    assert_eq!(confirmed(&world, "orders-0"), Err(Rule::RolloutNotPaused));
 }
 
 #[test]
@@ -196,17 +196,14 @@ fn a_change_is_applied_once_nobody_waits_and_everybody_had_time_to_notice() {
 fn a_value_that_a_member_does_not_come_up_with_is_put_back_and_not_tried_again() {
     let mut world = World::led(3, 0);
     world.parameter("shared_buffers", "64MB", "7000GB");
-    world.failure(Kind::Pod, "orders-2", Reason::EngineFailing);
+    world.not_restarted(2, Some("restart failed"));
     assert_eq!(
         state(world.store_status()),
         Some(ParameterState::RollingBack)
     );
     assert_eq!(told(&world), ["shared_buffers=64MB"]);
-    world
-        .keeps(0, "shared_buffers", "64MB")
-        .memory
-        .failures
-        .clear();
+    world.keeps(0, "shared_buffers", "64MB");
+    world.memory.restarts.clear();
     for ordinal in 0..3 {
         world.but(ordinal, |s| s.pending_restart = false);
     }
@@ -223,13 +220,13 @@ fn a_value_that_a_member_does_not_come_up_with_is_put_back_and_not_tried_again()
 fn what_was_raised_and_is_put_back_restarts_the_primary_first() {
     let mut world = World::led(3, 0);
     world.parameter("max_connections", "100", "200");
-    world.failure(Kind::Pod, "orders-2", Reason::EngineFailing);
+    world.not_restarted(2, Some("restart failed"));
     assert_eq!(
         state(world.store_status()),
         Some(ParameterState::RollingBack)
     );
     world.keeps(0, "max_connections", "100");
-    world.memory.failures.clear();
+    world.memory.restarts.clear();
     assert_eq!(granted(&world), ["orders-0"]);
     world.but(0, |s| s.pending_restart = false);
     world.memory.told_since = Some(Time(NOW - 14_000));
@@ -240,7 +237,7 @@ fn what_was_raised_and_is_put_back_restarts_the_primary_first() {
 fn a_restart_that_nobody_answered_says_nothing_about_the_value() {
     let mut world = World::led(3, 0);
     world.parameter("shared_buffers", "64MB", "128MB");
-    world.failure(Kind::Pod, "orders-2", Reason::EngineUnreachable);
+    world.not_restarted(2, None);
     assert_eq!(state(world.store_status()), Some(ParameterState::Applying));
     let state_of = WhyUnknown::Unreadable("PostgreSQL is \"start failed\"".into());
     world.silent(2, state_of);
@@ -299,4 +296,133 @@ fn parameters_that_nobody_names_are_left_alone() {
     let mut world = World::led(3, 0);
     world.keeps(0, "work_mem", "4MB");
     assert!(told(world.store_status()).is_empty());
+}
+
+/// A value that a member did not come up with was put back, and what came of it is still remembered.
+fn refused_and_remembered() -> World {
+    let mut world = World::led(3, 0);
+    world.parameter("shared_buffers", "64MB", "7000GB");
+    world
+        .not_restarted(2, Some("restart failed"))
+        .store_status();
+    world.keeps(0, "shared_buffers", "64MB");
+    for ordinal in 0..3 {
+        world.but(ordinal, |s| s.pending_restart = false);
+    }
+    world.memory.told_since = Some(Time(NOW - 14_000));
+    assert_eq!(state(world.store_status()), Some(ParameterState::Refused));
+    world
+}
+
+#[test]
+fn a_failure_of_an_earlier_change_does_not_condemn_a_later_one() {
+    let mut world = refused_and_remembered();
+    wants(&mut world, json!({"shared_buffers": "128MB"}));
+    assert_eq!(told(world.store_status()), ["shared_buffers=128MB"]);
+    world.keeps(0, "shared_buffers", "128MB");
+    world.but(2, |s| s.pending_restart = true);
+    assert_eq!(granted(&world), ["orders-2"]);
+    assert_eq!(state(world.store_status()), Some(ParameterState::Applying));
+}
+
+#[test]
+fn what_came_of_restarts_is_forgotten_with_the_change_that_they_were_for() {
+    let mut world = refused_and_remembered();
+    world.failure(Kind::Pod, "orders-2", Reason::EngineFailing);
+    world.failure(Kind::Pod, "orders-1", Reason::EvictionRefused);
+    let of = world.memory.restarts["orders-2"].of.clone();
+    world.memory.keep_restarts(Some(&of));
+    assert_eq!(
+        (world.memory.restarts.len(), world.memory.failures.len()),
+        (1, 2)
+    );
+    world.memory.keep_restarts(Some("work_mem 4MB -> 8MB"));
+    let left: Vec<&str> = world.memory.failures.keys().map(|k| k.1.as_str()).collect();
+    assert_eq!((world.memory.restarts.len(), left), (0, vec!["orders-1"]));
+}
+
+#[test]
+fn a_parameter_that_is_removed_while_it_is_applied_is_finished_and_left_as_it_is() {
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "100", "200");
+    world.but(2, |s| s.pending_restart = false);
+    // As if the spec was replaced by one without it.
+    world.ensemble["spec"]["engine"]["patroni"] = json!({});
+    assert_eq!(granted(&world), ["orders-1"]);
+    assert!(told(&world).is_empty());
+    for ordinal in 0..3 {
+        world.but(ordinal, |s| s.pending_restart = false);
+    }
+    world.memory.told_since = Some(Time(NOW - 14_000));
+    assert_eq!(state(world.store_status()), Some(ParameterState::Applied));
+    assert_eq!(world.plan().report.state, ensemble_api::State::Ready);
+}
+
+#[test]
+fn another_value_in_between_is_ordered_by_what_the_primary_runs_with() {
+    // 100 -> 200: a replica has 200 already, the primary still has 100; then 150 is wanted.
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "100", "200");
+    world.but(2, |s| s.pending_restart = false);
+    wants(&mut world, json!({"max_connections": "150"}));
+    world.store_status().keeps(0, "max_connections", "150");
+    world.but(2, |s| s.pending_restart = true);
+    assert_eq!(
+        granted(&world),
+        ["orders-2"],
+        "replicas first: 100 becomes 150"
+    );
+    // The same, and the primary has 200 already: it has to go first.
+    let mut world = only_the_primary_is_left();
+    world.but(0, |s| s.pending_restart = false);
+    wants(&mut world, json!({"max_connections": "150"}));
+    world.store_status().keeps(0, "max_connections", "150");
+    for ordinal in 0..3 {
+        world.but(ordinal, |s| s.pending_restart = true);
+    }
+    assert_eq!(
+        granted(&world),
+        ["orders-0"],
+        "the primary first: 200 becomes 150"
+    );
+}
+
+#[test]
+fn another_value_waits_until_it_is_known_what_the_primary_runs_with() {
+    let mut world = World::led(3, 0);
+    world.parameter("max_connections", "100", "200");
+    world.but(0, |s| s.pending_restart = false);
+    wants(&mut world, json!({"max_connections": "150"}));
+    world.memory.told_since = Some(Time(NOW - 500));
+    world.store_status();
+    assert!(told(&world).is_empty());
+    world.memory.told_since = Some(Time(NOW - 14_000));
+    assert_eq!(told(world.store_status()), ["max_connections=150"]);
+}
+
+#[test]
+fn what_is_still_wanted_of_a_change_goes_along_with_the_next_in_its_order() {
+    let mut world = World::led(3, 0);
+    wants(
+        &mut world,
+        json!({"max_connections": "200", "shared_buffers": "7000GB"}),
+    );
+    world.store_status();
+    world
+        .keeps(0, "max_connections", "200")
+        .keeps(0, "shared_buffers", "7000GB");
+    for ordinal in 0..3 {
+        world.but(ordinal, |s| s.pending_restart = true);
+    }
+    wants(
+        &mut world,
+        json!({"max_connections": "200", "shared_buffers": "64MB"}),
+    );
+    world.store_status().keeps(0, "shared_buffers", "64MB");
+    let change = world.snapshot().ensemble.status.parameters.unwrap();
+    assert_eq!(
+        change.words(),
+        "max_connections -> 200, shared_buffers -> 64MB"
+    );
+    assert_eq!(granted(&world), ["orders-2"]);
 }

@@ -195,7 +195,7 @@ fn a_helper_that_cannot_be_created_is_reported() {
         ensemble_api::Reason::QuotaExceeded,
     );
     let plan = world.plan();
-    assert!(message(&plan, "ImageMissing").contains("said the API server"));
+    assert!(message(&plan, "PullRefused").contains("said the API server"));
     assert_eq!(granted(&world), [""; 0]);
 }
 

@@ -77,6 +77,43 @@ fn a_pod_stuck_ending_is_reported_with_its_node_and_not_forced() {
     assert_eq!(written(&plan), [""; 0]);
 }
 
+fn blocked(plan: &ensemble_planner::Plan, reason: &str) -> ensemble_api::Blocker {
+    let blockers = plan.report.steps.iter().filter_map(|s| s.blocker.clone());
+    let mut same = blockers.filter(|b| b.reason.as_str() == reason);
+    same.next()
+        .unwrap_or_else(|| panic!("no {reason} in {:?}", reasons(plan)))
+}
+
+#[test]
+fn a_pod_that_ends_on_a_node_that_does_not_answer_names_the_node_and_the_choices() {
+    for (seconds, reason) in [(5, "NodeUnreachable"), (61, "StuckTerminating")] {
+        let mut world = World::settled(3);
+        let plan = world.leaving(1, seconds).unreachable_node("n1").plan();
+        let blocker = blocked(&plan, reason);
+        assert!(
+            blocker.message.contains("its node n1 does not answer"),
+            "{blocker:?}"
+        );
+        let taint =
+            "kubectl taint node n1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
+        for choice in [taint, "kubectl delete node n1", "answers again"] {
+            assert!(blocker.clears_when.contains(choice), "{blocker:?}");
+        }
+        assert_eq!(blocker.next_command, "kubectl describe node n1");
+        assert!(!format!("{:?}", plan.report).contains("--force"));
+        assert_eq!(granted(&world), [""; 0]);
+    }
+}
+
+#[test]
+fn a_member_that_leaves_on_a_node_that_does_not_answer_says_so() {
+    let mut world = World::settled(3);
+    world.spec(&json!({"replicas": 2})).leaving(2, 5);
+    assert_eq!(reasons(&world.plan()), [""; 0]);
+    let plan = world.unreachable_node("n2").plan();
+    assert_eq!(reasons(&plan), ["NodeUnreachable orders-2"]);
+}
+
 #[test]
 fn a_pod_with_a_long_grace_period_is_given_it() {
     let mut world = World::settled(3);

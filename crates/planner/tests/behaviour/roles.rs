@@ -483,17 +483,19 @@ fn a_member_that_leads_is_removed_only_after_it_handed_over() {
 
 #[test]
 fn budgets_are_disjoint_and_services_select_by_role() {
-    let plan = World::led(3, 0).plan();
+    let mut world = World::led(3, 0);
+    world.budgets.clear();
+    let plan = world.plan();
     let primary = body(&plan, Kind::Budget, "orders-primary");
     let replicas = body(&plan, Kind::Budget, "orders-replicas");
     let rule = |b: &serde_json::Value| b["spec"]["selector"]["matchExpressions"][0].clone();
     assert_eq!(
         rule(&primary),
-        json!({"key": "role", "operator": "In", "values": ["primary"]})
+        json!({"key": "role", "operator": "In", "values": ["primary", "master"]})
     );
     assert_eq!(
         rule(&replicas),
-        json!({"key": "role", "operator": "NotIn", "values": ["primary"]})
+        json!({"key": "role", "operator": "NotIn", "values": ["primary", "master"]})
     );
     assert_eq!(replicas["spec"]["minAvailable"], 1);
     let service = body(&plan, Kind::Service, "orders-primary");
@@ -503,7 +505,7 @@ fn budgets_are_disjoint_and_services_select_by_role() {
 #[test]
 fn a_leader_without_the_label_that_clients_follow_is_reported() {
     let mut world = World::led(3, 0);
-    world.pod(0, &json!({"metadata": {"labels": {"role": "master"}}}));
+    world.pod(0, &json!({"metadata": {"labels": {"role": "captain"}}}));
     assert!(reasons(&world.plan()).contains(&"RoleLabelMissing orders-0".to_owned()));
 }
 

@@ -41,13 +41,29 @@ fn a_stored_intent_becomes_a_warrant_for_the_pod_as_it_was_just_read() {
     assert_eq!(warrant.how(), How::Evict);
 }
 
+/// API servers forget the version that an eviction names if the pod is not Ready.
 #[test]
-fn what_is_proven_down_is_deleted_and_what_runs_is_evicted() {
+fn what_is_not_ready_is_deleted_at_its_version_and_what_is_ready_is_evicted() {
+    assert_eq!(confirmed(&stored()).unwrap().how(), How::Evict);
     let mut world = stored();
     world.waiting(2, "CrashLoopBackOff");
     assert_eq!(confirmed(&world).unwrap().how(), How::Delete);
     let mut world = stored();
     world.unhealthy(2, NOW);
+    assert_eq!(confirmed(&world).unwrap().how(), How::Delete);
+}
+
+#[test]
+fn somebody_elses_budget_is_asked_about_a_member_that_is_not_ready() {
+    let mut world = stored();
+    world.unhealthy(2, NOW);
+    let labels = json!({"app": "orders"});
+    world.pod(2, &json!({"metadata": {"labels": labels}}));
+    let budget = json!({
+        "metadata": {"name": "hands-off", "uid": "theirs"},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": labels}},
+    });
+    world.budgets.insert("hands-off".into(), budget);
     assert_eq!(confirmed(&world).unwrap().how(), How::Evict);
 }
 
@@ -164,12 +180,12 @@ fn a_pause_or_suspension_in_between_refuses() {
     let mut world = stored();
     assert_eq!(
         refused(world.spec(&json!({"suspend": true}))).0,
-        Rule::StillWanted
+        Rule::RolloutNotPaused
     );
     let mut world = stored();
     assert_eq!(
         refused(world.spec(&json!({"rollout": {"paused": true}}))).0,
-        Rule::StillWanted
+        Rule::RolloutNotPaused
     );
 }
 

@@ -126,10 +126,7 @@ impl World {
             json!({"metadata": {"name": "orders-members", "uid": "svc", "labels": {"ensemble.dev/ensemble": "orders"},
                    "ownerReferences": [{"uid": UID, "controller": true}]}}),
         );
-        let snap = world.snapshot();
-        let mut budget = render::budgets(&snap)[0].body(&snap);
-        budget["metadata"]["uid"] = "pdb".into();
-        world.budgets.insert("orders-members".into(), budget);
+        world.fit_budget();
         world
     }
 
@@ -169,10 +166,15 @@ impl World {
         self
     }
 
-    /// Our budget is as the spec wants it.
+    /// Our budgets are as the spec wants them.
     pub fn fit_budget(&mut self) -> &mut Self {
-        let minimum = render::budget_minimum(&self.snapshot());
-        self.budgets.get_mut("orders-members").unwrap()["spec"]["minAvailable"] = minimum.into();
+        self.budgets.clear();
+        let snap = self.snapshot();
+        for wanted in render::budgets(&snap) {
+            let mut budget = wanted.body(&snap);
+            budget["metadata"]["uid"] = "pdb".into();
+            self.budgets.insert(wanted.name.clone(), budget);
+        }
         self
     }
 
@@ -226,6 +228,30 @@ impl World {
                      "rebuild": {"members": members, "acceptDataLoss": accept}},
         });
         self.requests.insert(name.into(), body);
+        self
+    }
+
+    /// A request to suspend a rule for a member, created just now.
+    pub fn waive(&mut self, name: &str, rule: &str, member: &str, seconds: u32) -> &mut Self {
+        let body = json!({
+            "metadata": {"name": name, "uid": format!("req-{name}"), "resourceVersion": "3",
+                         "creationTimestamp": Time(self.now).stamp()},
+            "spec": {"ensemble": "orders", "reason": "a test",
+                     "waive": {"rule": rule, "member": member, "forSeconds": seconds}},
+        });
+        self.memory
+            .requests_since
+            .insert(format!("req-{name}"), Time(self.now));
+        self.requests.insert(name.into(), body);
+        self
+    }
+
+    /// The same, and what the plan answers is stored: it is in force.
+    pub fn waived(&mut self, rule: &str, member: &str, seconds: u32) -> &mut Self {
+        let name = format!("{member}-{rule}");
+        self.waive(&name, rule, member, seconds);
+        let answer = body(&self.plan(), Kind::Request, &name);
+        self.requests.get_mut(&name).unwrap()["status"] = answer;
         self
     }
 

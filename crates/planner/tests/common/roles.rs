@@ -3,7 +3,7 @@
 use super::{NOW, World};
 use ensemble_engines::patroni::{Role, Sighting, Stream, Synchronous};
 use ensemble_planner::engine::WhyUnknown;
-use ensemble_planner::memory::Run;
+use ensemble_planner::memory::{RestartNews, Run};
 use ensemble_planner::{Snapshot, Time};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ impl World {
     pub fn led(replicas: u32, leader: u32) -> Self {
         let mut world = Self::converged(replicas);
         world.spec(&json!({"engine": {"patroni": {}}, "rollout": {"method": "InPlaceIfPossible"}}));
-        world.budgets.clear();
+        world.fit_budget();
         for ordinal in 0..replicas {
             world.pod(
                 ordinal,
@@ -126,6 +126,20 @@ impl World {
         for ordinal in 0..3 {
             self.but(ordinal, |s| s.pending_restart = true);
         }
+        self
+    }
+
+    /// A member was asked to restart for the change of parameters that is stored, and did not come up;
+    /// without words, nobody knows.
+    pub fn not_restarted(&mut self, ordinal: u32, words: Option<&str>) -> &mut Self {
+        let change = self.snapshot().ensemble.status.parameters.clone().unwrap();
+        let news = RestartNews {
+            of: change.words(),
+            failed: words.map(str::to_owned),
+        };
+        self.memory
+            .restarts
+            .insert(format!("orders-{ordinal}"), news);
         self
     }
 

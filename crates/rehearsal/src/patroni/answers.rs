@@ -72,8 +72,11 @@ impl Patroni {
                 answer(replied(Reply::Taken(String::new())))
             }
             Ask::Do(EngineAct::Restart) => {
-                self.restart(call.member());
-                answer(replied(Reply::Taken(String::new())))
+                let (later, reply) = self.asked_to_restart(call.member());
+                Answer {
+                    at: now + after + later,
+                    what: replied(reply),
+                }
             }
         }
     }
@@ -125,6 +128,16 @@ impl Patroni {
         match run.state {
             State::Starting(_) => return unknown(WhyUnknown::Starting),
             State::Stopping => return unknown(WhyUnknown::Stopping),
+            State::Halted(_) => {
+                return Sighting {
+                    paused: self.is(Trouble::Paused),
+                    ..unknown(WhyUnknown::Stopping)
+                };
+            }
+            State::Failing => {
+                let state = "PostgreSQL is \"start failed\"".to_owned();
+                return unknown(WhyUnknown::Unreadable(state));
+            }
             State::Up => {}
         }
         let leads = self.leader() == Some(name);
@@ -209,6 +222,10 @@ impl Model for Patroni {
     fn suffer(&mut self, now: u64, what: What) {
         if what == What::FailsOver {
             self.fail_over(now, None);
+        } else if what == What::EngineStopped {
+            self.stop_all(now);
+        } else if what == What::SlowRewind {
+            self.rewind_one(now);
         } else if let Some(trouble) = Trouble::by(what) {
             self.trouble(now, trouble);
         }

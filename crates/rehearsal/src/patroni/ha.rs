@@ -130,6 +130,7 @@ impl Patroni {
 
     /// Everything that is due.
     pub(super) fn advance_ha(&mut self) {
+        self.start_again();
         self.starts_end();
         self.hand_on();
         self.leader_gives_up();
@@ -153,7 +154,7 @@ impl Patroni {
             due.push(self.vacant_from);
         }
         for run in self.members.values().filter_map(|m| m.run.as_ref()) {
-            if let State::Starting(until) = run.state {
+            if let State::Starting(until) | State::Halted(until) = run.state {
                 due.push(until);
             }
             due.push(run.next_loop);
@@ -180,6 +181,7 @@ impl Patroni {
                 run.streams_since = None;
             }
         }
+        self.part();
         let usurped = self.troubles.contains_key(&Trouble::Usurped);
         self.troubles.retain(|_, until| *until > now);
         if usurped && !self.troubles.contains_key(&Trouble::Usurped) {
@@ -189,6 +191,14 @@ impl Patroni {
 
     fn starts_end(&mut self) {
         let now = self.now;
+        for run in self.members.values_mut().filter_map(|m| m.run.as_mut()) {
+            if matches!(run.state, State::Halted(until) if until <= now) {
+                self.starts += 1;
+                run.start = self.starts;
+                run.state = State::Starting(now + START_MS);
+                run.started_at = now;
+            }
+        }
         let due = |s: State| matches!(s, State::Starting(until) if until <= now);
         let up: Vec<String> = self
             .members
@@ -439,7 +449,8 @@ impl Patroni {
                 run.old_term = None;
                 self.version += 1;
             }
-            if run.state != State::Up || run.streams_since.is_some() || !run.reachable {
+            let apart = self.apart.as_ref() == Some(name);
+            if run.state != State::Up || run.streams_since.is_some() || !run.reachable || apart {
                 run.attach_at = None;
                 continue;
             }
@@ -509,8 +520,10 @@ impl Patroni {
         }
         self.starts += 1;
         let (start, applied) = (self.starts, self.kept().clone());
+        let takes = self.starts_in(name);
         if let Some(run) = self.run_mut(name) {
-            run.state = State::Starting(now + START_MS);
+            run.failed = takes.is_none();
+            run.state = takes.map_or(State::Failing, |takes| State::Starting(now + takes));
             run.takes_from = u64::MAX;
             run.streams_since = None;
             run.start = start;
@@ -526,9 +539,10 @@ impl Patroni {
             let Some(run) = member.run.as_mut().filter(|r| r.label != r.written) else {
                 continue;
             };
+            let primary = run.calls_primary.unwrap_or(primary.as_str());
             let role = run
                 .label
-                .map(|l| if l == "primary" { &primary } else { &replica });
+                .map(|l| if l == "primary" { primary } else { &replica });
             let body = json!({"metadata": {"uid": run.uid, "labels": {&key: role}}});
             let request = Request::patch(Resource::Pods, &self.namespace, name, body);
             let request = request.client("patroni");

@@ -67,7 +67,7 @@ impl Log {
 }
 
 /// A client that writes all the time to whoever leads and can be reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Writer {
     /// What was acknowledged and is not known to be lost.
     pub acknowledged: Log,
@@ -75,25 +75,38 @@ pub struct Writer {
     last: Option<u64>,
     /// The longest time between two.
     pub longest_pause_ms: u64,
+    /// How often it writes.
+    pub every_ms: u64,
 }
 
-/// How often it writes.
-pub const WRITE_EVERY_MS: u64 = 50;
+/// How often it writes if nobody says otherwise.
+const WRITE_EVERY_MS: u64 = 50;
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self {
+            acknowledged: Log::default(),
+            last: None,
+            longest_pause_ms: 0,
+            every_ms: WRITE_EVERY_MS,
+        }
+    }
+}
 
 impl Writer {
     /// How many writes fit between when somebody began to take them and now; they count as written
     /// from then on.
     pub fn due(&mut self, takes_since: u64, now: u64) -> u64 {
         let from = self.last.map_or(takes_since, |last| last.max(takes_since));
-        let count = now.saturating_sub(from) / WRITE_EVERY_MS;
+        let count = now.saturating_sub(from) / self.every_ms;
         if count == 0 {
             return 0;
         }
         if let Some(last) = self.last {
-            let pause = (from + WRITE_EVERY_MS).saturating_sub(last);
+            let pause = (from + self.every_ms).saturating_sub(last);
             self.longest_pause_ms = self.longest_pause_ms.max(pause);
         }
-        self.last = Some(from + count * WRITE_EVERY_MS);
+        self.last = Some(from + count * self.every_ms);
         count
     }
 

@@ -11,8 +11,10 @@ mod ha;
 mod log;
 mod parameters;
 mod trouble;
+mod truth;
 
 pub use log::Log;
+pub use parameters::{SLOW, TOO_MUCH};
 pub use trouble::Trouble;
 
 use crate::world::World;
@@ -45,6 +47,10 @@ pub(crate) enum State {
     Up,
     /// It was told to stop.
     Stopping,
+    /// Somebody has stopped it by hand, until then. Its agent answers.
+    Halted(u64),
+    /// PostgreSQL does not start with what it is given.
+    Failing,
 }
 
 /// A running agent.
@@ -79,6 +85,10 @@ pub(crate) struct Run {
     /// Its PostgreSQL's start, in order, and when.
     start: u64,
     started_at: u64,
+    /// What its agent writes on a primary, if its version says another word than the others'.
+    calls_primary: Option<&'static str>,
+    /// Its PostgreSQL did not come up.
+    failed: bool,
     /// The parameters that it runs with.
     applied: BTreeMap<String, String>,
 }
@@ -87,6 +97,17 @@ impl Run {
     /// Whether it gets what the leader writes.
     fn streams(&self) -> bool {
         self.streams_since.is_some() && self.old_term.is_none()
+    }
+
+    /// PostgreSQL is stopped, until then.
+    fn halt(&mut self, until: u64) {
+        self.state = State::Halted(until);
+        self.leads = false;
+        self.takes_from = u64::MAX;
+        self.next_loop = u64::MAX;
+        self.streams_since = None;
+        self.attach_at = None;
+        self.label = None;
     }
 }
 
@@ -155,6 +176,8 @@ pub struct Patroni {
     paused_until: u64,
     parameters: Parameters,
     troubles: BTreeMap<Trouble, u64>,
+    /// Who runs, answers, and cannot reach its peers.
+    apart: Option<String>,
     writer: Writer,
     changes: Vec<Change>,
     /// Who led when last.
@@ -190,6 +213,7 @@ impl Patroni {
             paused_until: 0,
             parameters: Parameters::default(),
             troubles: BTreeMap::new(),
+            apart: None,
             writer: Writer::default(),
             changes: Vec::new(),
             last_led: BTreeMap::new(),
@@ -405,15 +429,15 @@ impl Patroni {
 
     fn started(&mut self, process: &Process) {
         self.starts += 1;
-        let up_at = if process.image.ends_with(":deaf") {
-            u64::MAX
-        } else {
-            self.now + START_MS
+        let takes = self.starts_in(&process.pod);
+        let state = match takes {
+            Some(takes) if !process.image.ends_with(":deaf") => State::Starting(self.now + takes),
+            _ => State::Failing,
         };
         let run = Run {
             uid: process.pod_uid.to_string(),
             node: process.node.to_string(),
-            state: State::Starting(up_at),
+            state,
             leads: false,
             takes_from: u64::MAX,
             slots: BTreeSet::new(),
@@ -428,6 +452,8 @@ impl Patroni {
             reachable: true,
             start: self.starts,
             started_at: self.now,
+            calls_primary: calls_primary(&process.image),
+            failed: takes.is_none(),
             applied: self.kept().clone(),
         };
         let member = self.members.entry(process.pod.clone()).or_default();
@@ -474,6 +500,11 @@ impl Patroni {
     }
 }
 
+/// Agents before version 4 have another word for a primary.
+fn calls_primary(image: &str) -> Option<&'static str> {
+    image.ends_with(":agent-3").then_some("master")
+}
+
 /// The model in a world, if there is one.
 pub fn of(world: &World) -> Option<&Patroni> {
     world.cluster.workload_as()
@@ -508,6 +539,10 @@ impl Workload for Patroni {
     fn readiness(&self, _: SimTime, process: &Process) -> Readiness {
         if !self.is_engine(process) {
             return Readiness::Default;
+        }
+        if process.image.ends_with(":unready") {
+            // It runs well, and its probe asks for something that is not there.
+            return Readiness::NotReady;
         }
         match self.run(&process.pod) {
             Some(run) if run.state == State::Up => Readiness::Ready,

@@ -32,6 +32,11 @@ pub enum Trouble {
     OldTerm,
 }
 
+/// How long somebody keeps PostgreSQL stopped on all members.
+const STOPPED_MS: u64 = 150_000;
+/// How long a rewind takes that has much to read.
+const SLOW_REWIND_MS: u64 = 180_000;
+
 impl Trouble {
     /// What a fault is to it, if it lasts.
     pub(super) fn by(what: What) -> Option<Self> {
@@ -43,7 +48,7 @@ impl Trouble {
             What::SwitchRefused => Trouble::Refuses,
             What::SwitchElsewhere => Trouble::Elsewhere,
             What::SwitchUnanswered => Trouble::AnswerLost,
-            What::EnginePaused => Trouble::Paused,
+            What::EnginePaused | What::EngineStopped => Trouble::Paused,
             What::LeadUsurped => Trouble::Usurped,
             What::LiarAlone => Trouble::Alone,
             What::PromotedLate => Trouble::LatePromotion,
@@ -64,10 +69,42 @@ impl Trouble {
 }
 
 impl Patroni {
+    /// A member is cut off from its peers, and from nobody else; or nobody is any more.
+    pub fn cut_off(&mut self, now: u64, member: Option<&str>) {
+        self.advance(now);
+        self.apart = member.map(str::to_owned);
+        self.part();
+        self.next_look = self.now;
+    }
+
+    /// Whoever is cut off streams no more; from a leader that is, nobody does.
+    pub(super) fn part(&mut self) {
+        let Some(apart) = self.apart.clone() else {
+            return;
+        };
+        if self.leader() == Some(&apart) {
+            return self.no_streams();
+        }
+        if let Some(run) = self.run_mut(&apart) {
+            run.streams_since = None;
+            run.attach_at = None;
+        }
+    }
+
+    /// From now on there is a write as often as that.
+    pub fn write_every(&mut self, now: u64, ms: u64) {
+        self.advance(now);
+        self.writer.every_ms = ms;
+    }
+
     /// Begins to misbehave.
     pub fn trouble(&mut self, now: u64, trouble: Trouble) {
         self.advance(now);
-        let until = self.now + trouble.lasts_ms();
+        self.trouble_for(trouble, trouble.lasts_ms());
+    }
+
+    fn trouble_for(&mut self, trouble: Trouble, ms: u64) {
+        let until = self.now + ms;
         if trouble == Trouble::Paused {
             self.paused_from = self.now;
             self.paused_until = until;
@@ -76,6 +113,49 @@ impl Patroni {
         if trouble == Trouble::Usurped {
             self.label_liar("primary");
         }
+        self.next_look = self.now;
+    }
+
+    /// Somebody pauses high availability and stops PostgreSQL on all members, as one does before a restore.
+    /// A leader that is stopped so gives the lock back. Everything is started again before it goes on.
+    pub fn stop_all(&mut self, now: u64) {
+        self.advance(now);
+        if let Some(leader) = self.leader().map(str::to_owned) {
+            self.flush(&leader);
+        }
+        self.trouble_for(Trouble::Paused, STOPPED_MS);
+        self.no_streams();
+        self.handing = None;
+        self.holder = None;
+        self.vacant_from = self.paused_until;
+        let until = self.paused_until;
+        for run in self.members.values_mut().filter_map(|m| m.run.as_mut()) {
+            if run.state != State::Stopping {
+                run.halt(until);
+            }
+        }
+        self.version += 1;
+    }
+
+    /// A replica finds that its log has parted from the leader's: it is rewound, and has much to read.
+    pub fn rewind_one(&mut self, now: u64) {
+        self.advance(now);
+        let leader = self.leader().map(str::to_owned);
+        let streams = |n: &&String| Some(*n) != leader.as_ref() && self.in_sync(n);
+        let Some(name) = self.members.keys().rfind(streams).cloned() else {
+            return;
+        };
+        let until = self.now + SLOW_REWIND_MS;
+        if self.sync.1.as_ref() == Some(&name) {
+            self.sync.1 = None;
+        }
+        let now = self.now;
+        if let Some(run) = self.run_mut(&name) {
+            run.halt(u64::MAX);
+            run.state = State::Starting(until);
+            run.rewinds_since = Some(now);
+        }
+        self.version += 1;
         self.next_look = self.now;
     }
 

@@ -3,12 +3,21 @@
 use super::{NODE_AWAY_MS, Rehearsal, Violation};
 use crate::fault::What;
 use crate::invariants::LATE;
+use crate::model;
 use crate::process::{Process, now};
-use crate::world::NAMESPACE;
+use crate::world::{self, NAMESPACE};
 use crate::{role_faults, translate};
 use ensemble_conductor::{ApiCall, ApiError, CallId, Kind, Outcome, WATCHED};
 use serde_json::json;
 use simkube::{Request, Resource};
+
+/// When a process that ends and comes back ends: its kubelet starts it again after one and after ten
+/// seconds.
+const CRASHES_MS: [u64; 3] = [1, 5_000, 20_000];
+/// After that long, one whose Lease another has taken has noticed.
+const LEASE_MS: i64 = 30_000;
+/// By how much a clock is set.
+const HOUR_MS: i64 = 3_600_000;
 
 impl Rehearsal {
     /// Sends a call on a bad day.
@@ -29,6 +38,7 @@ impl Rehearsal {
         };
         match what {
             What::CrashBefore => self.restart(process),
+            What::ClockBack => self.restart_behind(process),
             What::CrashAfter => {
                 self.execute(process, call, number)?;
                 self.restart(process);
@@ -82,13 +92,23 @@ impl Rehearsal {
             What::PodsStale => {
                 self.scene.controllers[0].blind_to_pods_until = Some(at.plus_ms(20_000))
             }
+            What::ClaimsStale => {
+                self.scene.controllers[0].blind_to_claims_until = Some(at.plus_ms(20_000))
+            }
+            What::ContainerCrashes => self.crash_thrice(),
             What::Expired => {
                 for kind in WATCHED {
                     self.scene.controllers[0].list(&mut self.scene.world, kind);
                 }
                 self.scene.controllers[0].list(&mut self.scene.world, Kind::Node);
             }
-            What::SecondLeader => self.start_another(),
+            What::SecondLeader => {
+                for controller in &mut self.scene.controllers {
+                    let until = at.plus_ms(LEASE_MS);
+                    controller.leads_until.get_or_insert(until);
+                }
+                self.start_another();
+            }
             What::NodeDies => {
                 self.scene.world.cluster.kill_node("node-b");
                 self.heal.push((back, "node-b"));
@@ -115,8 +135,26 @@ impl Rehearsal {
                 let request = Request::patch(Resource::Pods, NAMESPACE, "orders-0", body);
                 let _ = self.scene.world.cluster.call(&request.client("user"));
             }
+            What::LabelEdited => {
+                let body = json!({"metadata": {"labels": {"ensemble.dev/ensemble": "other"}}});
+                let request = Request::patch(Resource::Pods, NAMESPACE, "orders-0", body);
+                let _ = self.scene.world.cluster.call(&request.client("user"));
+            }
+            What::OldDefinition => world::age_definition(&mut self.scene.world),
             What::PodTouched => self.touch("orders-1"),
+            What::ClockBack => self.restart_behind(0),
+            What::ClockAhead => self.scene.controllers[0].clock_off_by_ms += HOUR_MS,
             other => role_faults::apply(&mut self.scene.world, other),
+        }
+    }
+
+    /// A member's process ends, again soon after its kubelet has started it, and once more after that.
+    fn crash_thrice(&mut self) {
+        let leader = model::of(&self.scene.world).and_then(|m| m.leader().map(str::to_owned));
+        let pod = leader.unwrap_or_else(|| "orders-1".to_owned());
+        let now = self.scene.now();
+        for after in CRASHES_MS {
+            self.crashes.push((now + after, pod.clone()));
         }
     }
 
@@ -130,11 +168,23 @@ impl Rehearsal {
 
     /// One more controller, with a later epoch.
     fn start_another(&mut self) {
+        self.start_off_by(0);
+    }
+
+    /// The same, with a clock that is off by so much.
+    fn start_off_by(&mut self, ms: i64) {
         self.epoch += 1;
         self.started += 1;
         let name = format!("controller-{}", self.started);
-        let another = Process::start(&mut self.scene.world, &name, self.epoch);
+        let another = Process::start_off_by(&mut self.scene.world, &name, self.epoch, ms);
         self.scene.controllers.push(another);
+    }
+
+    /// The controller dies, and another starts where the clock was set back.
+    fn restart_behind(&mut self, process: usize) {
+        let dead = self.scene.controllers.remove(process);
+        dead.close(&mut self.scene.world);
+        self.start_off_by(dead.clock_off_by_ms - HOUR_MS);
     }
 
     /// The controller dies, whatever was on its way is lost, and another starts.

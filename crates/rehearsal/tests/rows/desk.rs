@@ -180,11 +180,31 @@ impl Desk {
         }
     }
 
-    /// Time passes.
+    /// The cluster, for whoever owns it.
+    pub fn cluster(&mut self) -> &mut simkube::Cluster {
+        &mut self.world.cluster
+    }
+
+    /// Time passes, and it is woken when it asked to be.
     pub fn after(&mut self, ms: i64) {
+        let until = self.now.plus_ms(ms);
+        while let Some(at) = self.wake.filter(|at| *at < until) {
+            self.wake = None;
+            self.pass((at.0 - self.now.0).max(0));
+        }
+        self.pass(until.0 - self.now.0);
+    }
+
+    fn pass(&mut self, ms: i64) {
         self.world.cluster.advance_ms(u64::try_from(ms).unwrap());
         self.now = now(&self.world);
         self.tell(Input::Tick);
+    }
+
+    /// Its clock jumps, or it was asleep.
+    pub fn jump(&mut self, ms: i64) {
+        self.wake = None;
+        self.pass(ms);
     }
 
     /// The watch of a kind begins anew.

@@ -7,12 +7,17 @@ use serde_json::json;
 const BUDGET: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
 #[test]
-fn a_disruption_is_one_status_write_one_list_and_one_eviction_in_this_order() {
+fn a_disruption_is_one_status_write_a_look_at_pods_and_claims_and_one_eviction_in_this_order() {
     let mut desk = Desk::serving();
     desk.image("db:2");
     desk.settle_until(|c| *c.verb() == Verb::Evict).unwrap();
-    let done = desk.done.iter().rev().take(2).collect::<Vec<_>>();
-    assert_eq!(done, ["list Pod orders", "status Ensemble orders"]);
+    let done = desk.done.iter().rev().take(3).collect::<Vec<_>>();
+    let look = [
+        "list Claim orders",
+        "list Pod orders",
+        "status Ensemble orders",
+    ];
+    assert_eq!(done, look);
     let status = desk.status();
     assert_eq!(status.in_flight.len(), 1);
     assert_eq!(status.in_flight[0].member, "orders-2");
@@ -88,8 +93,69 @@ fn a_member_that_fell_ill_since_the_plan_is_seen_by_the_list_and_nobody_is_evict
     desk.carry_out(id, &call);
     desk.show(Kind::Pod, "orders-0");
     // It goes first now, by its own intent; nobody that serves does.
-    let (_, call) = desk.settle_until(evicts).unwrap();
-    assert_eq!(words(&call), "evict Pod orders-0");
+    let deletes = |c: &ApiCall| *c.verb() == Verb::Delete && c.kind() == Kind::Pod;
+    let (_, call) = desk.settle_until(|c| evicts(c) || deletes(c)).unwrap();
+    assert_eq!(words(&call), "delete Pod orders-0");
+}
+
+#[test]
+fn a_claim_that_was_deleted_a_moment_ago_is_seen_by_the_look_and_its_pod_stays() {
+    let mut desk = Desk::serving();
+    desk.image("db:2");
+    let lists = |c: &ApiCall| *c.verb() == Verb::List && c.kind() == Kind::Claim;
+    let (id, call) = desk.settle_until(lists).unwrap();
+    // Nothing but the pod that uses it keeps the data. The watch has not told yet; the list knows.
+    let mut claim = desk.get(Kind::Claim, "data-orders-2").unwrap();
+    claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    claim["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
+    desk.put(Kind::Claim, claim);
+    desk.carry_out(id, &call);
+    let evicted = desk.settle_until(evicts);
+    assert!(evicted.is_none_or(|(_, call)| call.name() != "orders-2"));
+    desk.show(Kind::Claim, "data-orders-2");
+    desk.settle();
+    assert!(desk.get(Kind::Pod, "orders-2").is_some(), "{:?}", desk.done);
+}
+
+#[test]
+fn an_intent_that_was_stored_after_a_look_began_is_not_confirmed_by_it() {
+    let mut desk = Desk::serving();
+    desk.edit(
+        Kind::Ensemble,
+        "orders",
+        &json!({"spec": {"rollout": {"maxUnavailable": 2}}}),
+    );
+    desk.settle();
+    desk.image("db:2");
+    let lists = |c: &ApiCall| *c.verb() == Verb::List && c.kind() == Kind::Pod;
+    let (pods, list_pods) = desk.settle_until(lists).unwrap();
+    let first = desk.status().in_flight;
+    // Its list is on the way. Meanwhile another intent is stored, by us.
+    let mut more = first[0].clone();
+    let other = ["orders-0", "orders-1", "orders-2"];
+    let other = other.iter().find(|m| first.iter().all(|i| i.member != **m));
+    more.member = (*other.unwrap()).to_owned();
+    more.uid = desk.get(Kind::Pod, &more.member).unwrap()["metadata"]["uid"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut stored = first.clone();
+    stored.push(more.clone());
+    let stored = json!({"status": {"inFlight": stored}});
+    let answer = desk.perform(&list_pods);
+    desk.edit(Kind::Ensemble, "orders", &stored);
+    desk.tell(Input::Done(pods, answer));
+    let claims = |c: &ApiCall| *c.verb() == Verb::List && c.kind() == Kind::Claim;
+    let (id, call) = desk.settle_until(claims).unwrap();
+    desk.carry_out(id, &call);
+    let evicted: Vec<String> = desk.calls.iter().map(|(_, c)| words(c)).collect();
+    let of_the_other = format!("evict Pod {}", more.member);
+    assert!(!evicted.contains(&of_the_other), "{evicted:?}");
+    // It has a look of its own.
+    assert!(
+        evicted.iter().any(|c| c == "list Pod orders"),
+        "{evicted:?}"
+    );
 }
 
 #[test]
@@ -98,7 +164,51 @@ fn who_was_superseded_does_nothing_more() {
     desk.edit(Kind::Ensemble, "orders", &json!({"status": {"epoch": 8}}));
     desk.image("db:2");
     desk.remove(Kind::Pod, "orders-1");
+    desk.after(50_000);
+    assert!(desk.calls.is_empty());
+    let said = desk.happenings.iter().filter(|h| h.reason == "Overtaken");
+    assert_eq!(said.count(), 1, "{:?}", desk.happenings);
+}
+
+#[test]
+fn who_was_overtaken_by_one_that_is_gone_takes_over_after_a_minute_of_silence() {
+    let mut desk = Desk::serving();
+    desk.edit(Kind::Ensemble, "orders", &json!({"status": {"epoch": 8}}));
+    desk.after(50_000);
+    // Somebody is there after all.
+    let wrote = json!({"status": {"summary": {"waiting": "BudgetUsed"}}});
+    desk.edit(Kind::Ensemble, "orders", &wrote);
+    desk.after(59_000);
+    assert!(desk.calls.is_empty());
+    desk.remove(Kind::Pod, "orders-1");
+    desk.after(1_000);
+    let calls: Vec<String> = desk.calls.iter().map(|(_, c)| words(c)).collect();
+    assert_eq!(
+        calls,
+        ["status Ensemble orders"],
+        "that it is ours, and nothing else"
+    );
+    desk.settle();
+    assert_eq!(desk.status().epoch, 9);
+    assert!(desk.get(Kind::Pod, "orders-1").is_some() && desk.is_ready());
+    // Overtaken again, it is not alone, and waits twice as long.
+    desk.edit(Kind::Ensemble, "orders", &json!({"status": {"epoch": 10}}));
+    desk.after(119_000);
+    assert!(desk.calls.is_empty());
+    desk.after(1_000);
+    assert!(!desk.calls.is_empty());
+}
+
+#[test]
+fn who_is_not_the_first_to_take_over_stands_down_and_waits_anew() {
+    let mut desk = Desk::serving();
+    desk.edit(Kind::Ensemble, "orders", &json!({"status": {"epoch": 8}}));
     desk.after(60_000);
+    let (id, _) = desk.calls.pop_front().unwrap();
+    desk.tell(Input::Done(id, refused(409, "Conflict", "modified")));
+    desk.edit(Kind::Ensemble, "orders", &json!({"status": {"epoch": 9}}));
+    desk.image("db:2");
+    desk.after(59_000);
     assert!(desk.calls.is_empty());
 }
 

@@ -100,6 +100,29 @@ fn a_foreign_pod_of_our_name_is_looked_at_and_left_alone_until_it_is_gone() {
 }
 
 #[test]
+fn a_pod_whose_label_was_edited_is_put_right_and_then_rolled_like_any_other() {
+    let mut desk = Desk::serving();
+    let label = json!({"metadata": {"labels": {"ensemble.dev/ensemble": "other"}}});
+    // Its owner says whose it is, so we are told of it still.
+    desk.edit(Kind::Pod, "orders-2", &label);
+    desk.done.clear();
+    desk.settle();
+    assert!(
+        desk.done.contains(&"patch Pod orders-2".to_owned()),
+        "{:?}",
+        desk.done
+    );
+    let pod = desk.get(Kind::Pod, "orders-2").unwrap();
+    assert_eq!(pod["metadata"]["labels"]["ensemble.dev/ensemble"], "orders");
+    desk.image("db:2");
+    for _ in 0..60 {
+        desk.settle();
+        desk.after(1_000);
+    }
+    assert!(desk.is_ready(), "{:?} {:?}", reasons(&desk), desk.done);
+}
+
+#[test]
 fn a_lost_status_is_rebuilt_and_nobody_is_touched() {
     let mut desk = Desk::serving();
     let ledger = desk.status().ledger;

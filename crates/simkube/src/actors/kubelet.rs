@@ -52,6 +52,28 @@ pub(crate) struct NodeSim {
     spec: NodeSpec,
 }
 
+impl NodeSim {
+    /// Somebody kills that container's process; the uids of the pods that had one.
+    pub fn crash(
+        &mut self,
+        namespaced: &str,
+        pod: &str,
+        container: &str,
+        now: SimTime,
+    ) -> Vec<Arc<str>> {
+        let of = |l: &&mut LocalPod| name(&l.pod) == pod && namespace(&l.pod) == namespaced;
+        let mut hit = Vec::new();
+        for local in self.pods.values_mut().filter(of) {
+            let containers = local.containers.iter_mut();
+            for one in containers.filter(|c| c.name == container) {
+                one.crash(now);
+                hit.push(local.uid.clone());
+            }
+        }
+        hit
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Volumes,
@@ -78,6 +100,8 @@ pub(crate) struct LocalPod {
     kill_at: Option<SimTime>,
     /// The phase in which it ended.
     finished: Option<&'static str>,
+    /// Why its kubelet never began with it.
+    rejected: Option<String>,
     resize: resize::ResizeState,
     /// What was last found to be said already.
     said: Option<Arc<Said>>,
@@ -117,6 +141,7 @@ impl LocalPod {
             mounted: Vec::new(),
             kill_at: None,
             finished: None,
+            rejected: None,
             resize: resize::ResizeState::default(),
             said: None,
             pod,
@@ -222,6 +247,9 @@ impl Cluster {
             known
         };
         let Some(mut local) = local else { return };
+        if local.stage == Stage::Volumes && local.finished.is_none() {
+            self.reject_if_full(node, &mut local);
+        }
         let wake = self.drive(node, &mut local);
         let keep = link != Link::Up || self.report(node, &mut local);
         let task = Task::Kubelet(node.clone(), pod_uid.clone());

@@ -64,6 +64,7 @@ impl Server {
         if !errors.is_empty() {
             return Err(Status::invalid(&info, name(&value), &errors));
         }
+        self.within_quota(&info, &request.namespace, &value)?;
         self.store_new(request, &info, value, generated)
     }
 

@@ -21,7 +21,7 @@ const MAX_DISRUPTED_PODS: usize = 2000;
 impl Server {
     pub(super) fn evict(&mut self, request: &Request) -> Answer {
         self.check_subresource(request)?;
-        let params = eviction_params(request)?;
+        let mut params = eviction_params(request)?;
         let info = self.info(Resource::Pods)?.clone();
         let pod = self.existing(Resource::Pods, &request.namespace, &request.name)?;
         let phase = text_or_empty(&pod, "status.phase");
@@ -29,6 +29,12 @@ impl Server {
         if !free {
             match self.budgets_of(&pod).as_slice() {
                 [] => {}
+                [budget] if spares(&pod, &budget.1) => {
+                    // The version that was just read takes the place of the one that the caller
+                    // named, whatever that was.
+                    params.resource_version =
+                        text(&pod, "metadata.resourceVersion").map(str::to_owned);
+                }
                 [budget] => self.charge(&pod, budget, params.dry_run)?,
                 _ => return Err(two_budgets()),
             }
@@ -51,18 +57,10 @@ impl Server {
             .collect()
     }
 
-    /// Takes one disruption from the budget, or refuses. A pod that is not
-    /// Ready costs nothing if the policy says so or the healthy ones suffice.
+    /// Takes one disruption from the budget, or refuses.
     fn charge(&mut self, pod: &Value, budget: &(Key, Object), dry: bool) -> Result<(), Status> {
         let (key, budget) = budget;
         let status = |field: &str| int(budget, &format!("status.{field}")).unwrap_or(0);
-        if !condition_true(pod, "Ready") {
-            let always = text(budget, "spec.unhealthyPodEvictionPolicy") == Some("AlwaysAllow");
-            let desired = status("desiredHealthy");
-            if always || desired > 0 && status("currentHealthy") >= desired {
-                return Ok(());
-            }
-        }
         self.check_budget(budget)?;
         if dry {
             return Ok(());
@@ -151,6 +149,16 @@ impl Server {
         self.delete(&delete)?;
         Ok(Response::status(Status::created()))
     }
+}
+
+/// A pod that is not Ready costs nothing if the policy says so or the healthy
+/// ones suffice.
+fn spares(pod: &Value, budget: &Value) -> bool {
+    let status = |field: &str| int(budget, &format!("status.{field}")).unwrap_or(0);
+    let always = text(budget, "spec.unhealthyPodEvictionPolicy") == Some("AlwaysAllow");
+    let desired = status("desiredHealthy");
+    let suffices = desired > 0 && status("currentHealthy") >= desired;
+    !condition_true(pod, "Ready") && (always || suffices)
 }
 
 fn two_budgets() -> Status {

@@ -1,5 +1,6 @@
 //! The API server: every call goes through here, also those of the actors.
 
+pub(crate) mod admission;
 mod binding;
 mod create;
 mod delete;
@@ -32,6 +33,8 @@ use crate::value::{Object, revision};
 pub(crate) struct Settings {
     /// Refuse pods whose service account does not exist.
     pub service_accounts: bool,
+    /// What the owners of the cluster have set up.
+    pub admission: admission::Rules,
 }
 
 /// The API server and its store.
@@ -56,6 +59,7 @@ impl Server {
             ids: Ids::new(seed),
             settings: Settings {
                 service_accounts: false,
+                admission: admission::Rules::default(),
             },
             origin: Origin {
                 client: Arc::from("simkube"),

@@ -72,16 +72,26 @@ impl Server {
                     set(&mut new, "metadata.namespace", request.namespace.as_str());
                     return Err(other_uid(info, request, &new, sent));
                 }
-                // The version that was sent is forgotten, where a POST would be refused for it.
-                let mut body = body.clone();
-                crate::value::take(&mut body, "metadata.resourceVersion");
-                return self.create_object(request, body);
+                return self.create_by_update(request, body.clone());
             }
             return Err(Status::not_found(info, &request.name));
         };
         check_identity(info, request, &old, &new)?;
         check_revision(info, request, &old, &new)?;
         self.update_object(request, info, old, new)
+    }
+
+    /// The version that was sent is forgotten, where a POST would be refused for it. It is forgotten
+    /// when the object is stored, so the answer to a dry run has it still.
+    fn create_by_update(&mut self, request: &Request, mut body: Value) -> Answer {
+        let sent = crate::value::take(&mut body, "metadata.resourceVersion");
+        let answer = self.create_object(request, body)?;
+        let (Some(sent), true) = (sent, request.params.dry_run) else {
+            return Ok(answer);
+        };
+        let mut shown = answer.to_value();
+        set(&mut shown, "metadata.resourceVersion", sent);
+        Ok(Response::created(Arc::new(shown)))
     }
 
     fn read(

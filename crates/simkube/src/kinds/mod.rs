@@ -218,7 +218,7 @@ pub(crate) fn prepare_update(
     match resource {
         Resource::Services => service::prepare_update(new, old),
         Resource::Pods if part.is_none() && new.get("spec") != old.get("spec") => {
-            pod::admit_update(new, old);
+            pod::admit_update(server, new, old);
         }
         _ => {}
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::api::Server;
+use crate::api::{Server, admission};
 use crate::field::FieldError;
 use crate::quantity::{self, Quantity};
 use crate::resource::Resource;
@@ -124,6 +124,7 @@ fn pull_policy(image: &str) -> &'static str {
 
 /// Mutating admission: priority, default tolerations, service account.
 pub(super) fn admit(server: &Server, pod: &mut Value) -> Result<(), Status> {
+    admission::rewrite_new(&server.settings.admission, pod);
     let spec = slot(pod, "spec");
     set_default(spec, "priority", 0);
     set_default(spec, "preemptionPolicy", "PreemptLowerPriority");
@@ -153,7 +154,8 @@ pub(super) fn admit(server: &Server, pod: &mut Value) -> Result<(), Status> {
 }
 
 /// Mutating admission of a change: priority stays, default tolerations come back.
-pub(super) fn admit_update(new: &mut Value, old: &Value) {
+pub(super) fn admit_update(server: &Server, new: &mut Value, old: &Value) {
+    admission::rewrite_changed(&server.settings.admission, new, old);
     let spec = slot(new, "spec");
     for field in ["priority", "preemptionPolicy"] {
         if let Some(value) = old.pointer(&format!("/spec/{field}")) {

@@ -20,6 +20,11 @@ pub(super) const PROBES: &[Probe] = &[
         "an eviction of a pod that has changed is entered in its budget, and refused",
         a67,
     ),
+    Probe::new(
+        "A69",
+        "an eviction that names an older version is refused of a healthy pod, and granted of one that is not",
+        a69,
+    ),
 ];
 
 fn running(lab: &mut Lab<'_>, name: &str, ready: bool) -> String {
@@ -176,4 +181,36 @@ fn a67(lab: &mut Lab<'_>) {
         .lacks("/status/disruptedPods/a")
         .has("/status/disruptionsAllowed", 0);
     lab.ask(back).refused(409, "Conflict");
+}
+
+/// The version just read takes the place of the one in the call, if the pod is not Ready and its budget
+/// spares it. The uid counts always.
+fn a69(lab: &mut Lab<'_>) {
+    let ns = lab.namespace.clone();
+    let policy = json!({"minAvailable": 1, "unhealthyPodEvictionPolicy": "AlwaysAllow"});
+    budget(lab, "web", policy, numbers(0, 1, 2));
+    let stranger = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa";
+    let outdated = |lab: &mut Lab<'_>, name: &str, ready: bool| {
+        let uid = running(lab, name, ready);
+        let seen = lab.get(Pods, name).ok(200).version();
+        let touched = json!({"metadata": {"annotations": {"somebody": "was here"}}});
+        lab.patch(Pods, name, touched).ok(200);
+        Request::evict(&ns, name).uid(&uid).resource_version(&seen)
+    };
+    let (healthy, always) = (outdated(lab, "a", true), outdated(lab, "b", false));
+    let enough = json!({"status": numbers(1, 2, 2)});
+    lab.ask(Request::patch(PodDisruptionBudgets, &ns, "web", enough).status())
+        .ok(200);
+    lab.ask(healthy).refused(409, "Conflict");
+    lab.ask(always.clone().uid(stranger))
+        .refused(409, "Conflict");
+    lab.ask(always.clone().dry_run()).ok(201);
+    lab.ask(always).ok(201);
+    let by_default = json!({"spec": {"unhealthyPodEvictionPolicy": null}});
+    lab.patch(PodDisruptionBudgets, "web", by_default).ok(200);
+    let suffices = outdated(lab, "c", false);
+    lab.ask(suffices).ok(201);
+    lab.delete(PodDisruptionBudgets, "web").ok(200);
+    let alone = outdated(lab, "d", false);
+    lab.ask(alone).refused(409, "Conflict");
 }

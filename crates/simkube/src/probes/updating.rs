@@ -25,6 +25,11 @@ pub(super) const PROBES: &[Probe] = &[
     ),
     Probe::new("A31", "deletionTimestamp is not for clients", a31),
     Probe::new("A60", "of two writers with one version, one wins", a60),
+    Probe::new(
+        "A70",
+        "a dry run of a PUT that creates shows the version that was sent",
+        a70,
+    ),
     Probe::new("S1", "what simkube does not model, it says so", s1),
 ];
 
@@ -213,6 +218,20 @@ fn a11(lab: &mut Lab<'_>) {
         .has("/data", json!({"l": "m"}));
     lab.patch(ConfigMaps, "missing", json!({"data": {}}))
         .refused(404, "NotFound");
+}
+
+fn a70(lab: &mut Lab<'_>) {
+    let ns = lab.namespace.clone();
+    let version = lab.create(Leases, lease("x")).ok(201).version();
+    lab.delete(Leases, "x").ok(200);
+    let mut sent = lease("x");
+    sent["metadata"]["resourceVersion"] = version.as_str().into();
+    let put = Request::update(Leases, &ns, "x", sent);
+    let shown = lab.ask(put.clone().dry_run()).ok(201).version();
+    lab.equal("the version of the dry run", shown, version.clone());
+    lab.get(Leases, "x").refused(404, "NotFound");
+    let stored = lab.ask(put).ok(201).version();
+    lab.equal("another version is stored", stored == version, false);
 }
 
 fn a31(lab: &mut Lab<'_>) {

@@ -264,13 +264,15 @@ fn container_id(pod: &Pod, container: Option<&str>) -> Result<String> {
 fn container_pids(node: Node, id: &str) -> Result<Vec<i32>> {
     let socket = node.socket()?.display().to_string();
     let table = output("ctr", &["-a", &socket, "-n", "k8s.io", "task", "ps", id])?;
-    let pids: Vec<i32> = table
+    let mut pids: Vec<i32> = table
         .lines()
         .filter_map(|line| line.split_whitespace().next()?.parse().ok())
         .collect();
     if pids.is_empty() {
         bail!("container {id} has no process");
     }
+    // The table is in no order.
+    pids.sort_by_key(|pid| process::start_time(*pid).unwrap_or(u64::MAX));
     Ok(pids)
 }
 

@@ -2,20 +2,26 @@
 //! table "roles". The sample is taken as it stands.
 
 mod control;
+mod lost;
 mod nodes;
 mod parameters;
+mod paused;
 mod people;
 mod resize;
 mod roles;
 mod secured;
+mod sizes;
 mod upgrade;
 
 use anyhow::{Context, Result};
-use ensemble_e2e::ensemble::{Said, ensemble, install, ready, status_until, waits_for};
+use ensemble_e2e::ensemble::{Said, ensemble, ensembles, install, ready, status_until, waits_for};
 use ensemble_e2e::postgres::lent::on_lent;
 use ensemble_e2e::postgres::{LIMIT, NAME, Postgres, Shape, member};
 use ensemble_e2e::stage::{Need, enter};
-use ensemble_testbed::harness::{Cluster, TestNamespace};
+use ensemble_testbed::eventually;
+use ensemble_testbed::harness::{Cluster, TestNamespace, is_ready};
+use futures::StreamExt;
+use kube::api::{WatchEvent, WatchParams};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -120,6 +126,42 @@ async fn until_settled(postgres: &Postgres<'_>) -> Result<Value> {
     let status = ready(postgres.namespace, NAME, LIMIT * 3).await?;
     postgres.until_all_stream(LIMIT).await?;
     Ok(status)
+}
+
+/// Waits until the Ensemble is Ready at its newest spec with that many members, all but one of which
+/// stream from the leader.
+async fn until_as_many(postgres: &Postgres<'_>, members: usize) -> Result<Value> {
+    let status = ready(postgres.namespace, NAME, LIMIT * 2).await?;
+    let what = format!("{members} members, all but the leader streaming");
+    eventually(&what, LIMIT, async || {
+        let pods = postgres.members().await?;
+        if pods.len() != members || !pods.values().all(is_ready) {
+            return Ok(None);
+        }
+        let streaming = match members {
+            0 => 0,
+            _ => postgres.streaming().await?.len() + 1,
+        };
+        Ok((streaming == members).then_some(()))
+    })
+    .await?;
+    Ok(status)
+}
+
+/// How often the Ensemble was written within that time.
+async fn writes_within(postgres: &Postgres<'_>, time: Duration) -> Result<usize> {
+    let api = ensembles(postgres.namespace.client(), &postgres.namespace.name);
+    let now = api.get(NAME).await?;
+    let version = now.metadata.resource_version.context("no version")?;
+    let params = WatchParams::default()
+        .timeout(time.as_secs().try_into()?)
+        .fields(&format!("metadata.name={NAME}"));
+    let events = api.watch(&params, &version).await?;
+    let written = events.filter(|event| {
+        let written = matches!(event, Ok(WatchEvent::Modified(_)));
+        std::future::ready(written)
+    });
+    Ok(written.count().await)
 }
 
 /// The replicas, by name.

@@ -1,11 +1,16 @@
 //! What people ask for: a switchover, an upgrade that waits for their word, fewer members, roles by a
 //! label alone.
 
-use super::{nobody_touches, replicas, until_settled, until_waits_for, with, with_lent};
+use super::{nobody_touches, replicas, until_settled, until_waits_for, with, with_lent, with_time};
 use anyhow::{Result, ensure};
-use ensemble_e2e::ensemble::{ensemble, ready};
+use ensemble_e2e::ensemble::{ensemble, ready, waits_for};
 use ensemble_e2e::postgres::film::{Film, Scene};
-use ensemble_e2e::postgres::{LIMIT, NAME, Shape, image};
+use ensemble_e2e::postgres::{LIMIT, NAME, Postgres, Shape, image, postgres_container};
+use ensemble_testbed::full::Testbed;
+use ensemble_testbed::full::faults::Target;
+use ensemble_testbed::harness::is_ready;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use serde_json::json;
 use std::time::Duration;
 
@@ -53,6 +58,62 @@ async fn a_supervised_upgrade_stops_before_the_primary_until_somebody_approves()
         ensure!(said.code == 0, "{said:?}");
         until_settled(postgres).await?;
         ensure!(postgres.leader().await? != leader, "the lead did not move");
+        postgres.nothing_lost().await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Kills the process of a member's container, and waits until its kubelet has brought it back.
+async fn dies_and_comes_back(
+    testbed: &Testbed,
+    postgres: &Postgres<'_>,
+    member: &str,
+) -> Result<()> {
+    let pod = postgres.pod(member).await?;
+    let runs = |pod: &Pod| postgres_container(pod).map_or(0, |c| c.restart_count);
+    let before = runs(&pod);
+    let patroni = Target {
+        container: Some("postgres"),
+        process: None,
+    };
+    testbed.signal_in_pod(&pod, &patroni, rustix::process::Signal::KILL)?;
+    let back = postgres
+        .namespace
+        .pod_until(member, "is back", LIMIT, |now| {
+            now.uid() != pod.uid() || runs(now) > before && is_ready(now)
+        })
+        .await?;
+    ensure!(back.uid() == pod.uid(), "{member} has another pod");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_primary_that_waits_for_approval_keeps_its_pod_when_its_process_dies_three_times()
+-> Result<()> {
+    let shape = Shape::ensemble(1);
+    with_time("dies-waiting", shape, async |cluster, postgres| {
+        let Some(testbed) = cluster.testbed() else {
+            return Ok(());
+        };
+        postgres.start_writing().await?;
+        // Its kubelet waits longer each time: within this time Patroni lets it keep the lead.
+        postgres.configure(&json!({"ttl": 120})).await?;
+        let supervised = json!({"primary": "Supervised", "method": "Recreate"});
+        postgres.change_spec(json!({"rollout": supervised})).await?;
+        let leader = postgres.leader().await?;
+        postgres.set_image(&image("2")).await?;
+        until_waits_for(postgres, &["AwaitingApproval"]).await?;
+        for _ in 0..3 {
+            dies_and_comes_back(testbed, postgres, &leader).await?;
+        }
+        let pod = postgres.pod(&leader).await?;
+        let runs = ensemble_e2e::postgres::wanted_image(&pod);
+        ensure!(runs == Some(image("1")), "{leader} runs {runs:?}");
+        ensure!(postgres.leader().await? == leader, "the lead moved");
+        let status = until_waits_for(postgres, &["AwaitingApproval"]).await?;
+        ensure!(waits_for(&status, "AwaitingApproval"), "{status}");
+        nobody_touches(postgres, &[&leader], Duration::from_secs(10)).await?;
         postgres.nothing_lost().await?;
         Ok(())
     })

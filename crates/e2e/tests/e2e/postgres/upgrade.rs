@@ -179,9 +179,12 @@ async fn the_leader_is_not_touched_until_an_updated_replica_streams_from_it() ->
         let [next, _] = replicas(postgres).await?;
         postgres.switch(&postgres.leader().await?, &next).await?;
         let leader = postgres.leader().await?;
-        postgres
-            .sql(&leader, "ALTER ROLE replicator NOLOGIN")
-            .await?;
+        // On a busy machine it has the lead some time before it takes writes.
+        eventually("the new leader takes writes", LIMIT, async || {
+            let closed = postgres.sql(&leader, "ALTER ROLE replicator NOLOGIN");
+            Ok(closed.await.ok())
+        })
+        .await?;
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_replication";
         postgres.sql(&leader, cut).await?;
         eventually("nobody streams and everybody is ready", LIMIT, async || {

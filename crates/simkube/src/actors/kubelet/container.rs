@@ -1,5 +1,7 @@
 //! One container: pulling, running, failing, waiting, stopping.
 
+mod waiting;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;
@@ -510,6 +512,13 @@ impl ContainerSim {
         Some(code)
     }
 
+    /// Its process ends at that instant, killed by somebody.
+    pub fn crash(&mut self, at: SimTime) {
+        if let State::Running(running) = &mut self.state {
+            running.ends = Some((at, 137));
+        }
+    }
+
     /// The node lost power: whatever ran is gone, and is started again on boot.
     pub fn lose_power(&mut self, now: SimTime) -> bool {
         let ran = self.is_running();
@@ -537,35 +546,6 @@ impl ContainerSim {
         {
             *shown_until = *retry_at;
         }
-    }
-
-    /// Why it waits, if it does.
-    pub fn waiting(&self, initializing: bool) -> Option<(&'static str, String)> {
-        let image = &self.image;
-        Some(match &self.state {
-            State::New | State::Pulling(_) if initializing => ("PodInitializing", String::new()),
-            State::New | State::Pulling(_) => ("ContainerCreating", String::new()),
-            State::PullFailed {
-                shown_until,
-                retry_at,
-            } if shown_until < retry_at => (
-                "ErrImagePull",
-                format!("failed to pull and unpack image \"{image}\": not found"),
-            ),
-            State::PullFailed { .. } => (
-                "ImagePullBackOff",
-                format!("Back-off pulling image \"{image}\""),
-            ),
-            State::Backoff(_) => {
-                let seconds = (self.crash_backoff_ms / 2000).max(10);
-                let name = &self.name;
-                (
-                    "CrashLoopBackOff",
-                    format!("back-off {seconds}s restarting failed container={name}"),
-                )
-            }
-            State::Running(_) | State::Exited { .. } | State::Ended(_) => return None,
-        })
     }
 }
 

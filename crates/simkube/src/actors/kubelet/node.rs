@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{Link, NodeSim, Stage};
+use super::{Link, LocalPod, NodeSim, Stage};
 use crate::actors::Task;
 use crate::cluster::Cluster;
 use crate::request::{Request, Subresource};
@@ -21,6 +21,8 @@ pub struct NodeSpec {
     cpu: String,
     memory: String,
     pods: u32,
+    /// Major and minor version of its kubelet.
+    kubelet: (u32, u32),
 }
 
 impl NodeSpec {
@@ -35,7 +37,20 @@ impl NodeSpec {
             cpu: "8".to_owned(),
             memory: "32Gi".to_owned(),
             pods: 110,
+            kubelet: (1, 36),
         }
+    }
+
+    /// Sets the version of its kubelet.
+    #[must_use]
+    pub fn kubelet(mut self, major: u32, minor: u32) -> NodeSpec {
+        self.kubelet = (major, minor);
+        self
+    }
+
+    /// Whether its kubelet says up to which generation it has looked at a pod: since 1.34.
+    pub(super) fn tells_generations(&self) -> bool {
+        self.kubelet >= (1, 34)
     }
 
     /// Puts it into a zone.
@@ -92,6 +107,8 @@ impl Cluster {
         self.call(&Request::create(Resource::Nodes, "", body).client(client.clone()))?;
         let amounts =
             json!({"cpu": spec.cpu, "memory": spec.memory, "pods": spec.pods.to_string()});
+        let (major, minor) = spec.kubelet;
+        let version = format!("v{major}.{minor}.0");
         let now = self.now().rfc3339();
         let pressure = |kind: &str, reason: &str, message: &str| {
             json!({"type": kind, "status": "False", "reason": reason, "message": message,
@@ -108,7 +125,7 @@ impl Cluster {
                  "message": "kubelet is posting ready status",
                  "lastHeartbeatTime": now, "lastTransitionTime": now},
             ],
-            "nodeInfo": {"bootID": format!("{name}-1"), "kubeletVersion": "v1.36.0"},
+            "nodeInfo": {"bootID": format!("{name}-1"), "kubeletVersion": version},
         });
         self.server.modify(
             &client,
@@ -121,6 +138,25 @@ impl Cluster {
         )?;
         self.route();
         Ok(())
+    }
+
+    /// A kubelet takes no more pods than it has room for, whoever has bound them to it.
+    pub(super) fn reject_if_full(&mut self, node: &str, local: &mut LocalPod) {
+        let Some(sim) = self.nodes.get(node) else {
+            return;
+        };
+        let earlier = |other: &&LocalPod| {
+            other.finished.is_none()
+                && (other.started_at, &other.uid) < (local.started_at, &local.uid)
+        };
+        let used = sim.pods.values().filter(earlier).count();
+        let most = sim.spec.pods as usize;
+        if used >= most {
+            local.rejected = Some(format!(
+                "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: {used}, capacity: {most}"
+            ));
+            local.finished = Some("Failed");
+        }
     }
 
     /// A kubelet that finds no node object on its return makes a new one.
@@ -136,6 +172,40 @@ impl Cluster {
             let registered = self.register_node(node, &spec, &address);
             debug_assert!(registered.is_ok(), "{node} cannot register: {registered:?}");
         }
+    }
+
+    /// From now on a node's kubelet is of that version, as after a change of it.
+    pub fn set_kubelet(&mut self, node: &str, major: u32, minor: u32) {
+        if let Some(sim) = self.nodes.get_mut(node) {
+            sim.spec.kubelet = (major, minor);
+        }
+        let version = format!("v{major}.{minor}.0");
+        let client = self.actors.kubelet.clone();
+        let part = Some(Subresource::Status);
+        let _unregistered = self
+            .server
+            .modify(&client, Resource::Nodes, part, node, |n| {
+                crate::value::set(n, "status.nodeInfo.kubeletVersion", version);
+            });
+        self.route();
+        self.look_at_node(node);
+    }
+
+    /// From now on a node has room for so many pods. Those that are there stay.
+    pub fn set_room(&mut self, node: &str, pods: u32) {
+        if let Some(sim) = self.nodes.get_mut(node) {
+            sim.spec.pods = pods;
+        }
+        let client = self.actors.kubelet.clone();
+        let part = Some(Subresource::Status);
+        let _unregistered = self
+            .server
+            .modify(&client, Resource::Nodes, part, node, |n| {
+                for amounts in ["capacity", "allocatable"] {
+                    n["status"][amounts]["pods"] = pods.to_string().into();
+                }
+            });
+        self.route();
     }
 
     pub(crate) fn set_link(&mut self, node: &str, link: Link) {

@@ -28,8 +28,13 @@ impl Cluster {
         let mut status = Map::new();
         let old = local.pod.get("status");
         let address = self.nodes.get(node).map_or("", |n| n.address.as_str());
-        status.insert("observedGeneration".into(), generation(&local.pod).into());
+        if self.tells_generations(node) {
+            status.insert("observedGeneration".into(), generation(&local.pod).into());
+        }
         status.insert("phase".into(), phase(local).into());
+        if let Some(why) = &local.rejected {
+            return rejected(status, old, why);
+        }
         status.insert("hostIP".into(), address.into());
         status.insert("hostIPs".into(), json!([{"ip": address}]));
         status.insert("startTime".into(), local.started_at.rfc3339().into());
@@ -61,6 +66,22 @@ impl Cluster {
         status.insert("conditions".into(), conditions(local, now));
         Value::Object(status)
     }
+
+    /// Whether a node's kubelet says up to which generation it has looked at a pod.
+    fn tells_generations(&self, node: &Arc<str>) -> bool {
+        let node = self.nodes.get(node);
+        node.is_none_or(|n| n.spec.tells_generations())
+    }
+}
+
+/// Of a pod that it never began with, a kubelet says little.
+fn rejected(mut status: Map<String, Value>, old: Option<&Value>, why: &str) -> Value {
+    status.insert("reason".into(), "OutOfpods".into());
+    status.insert("message".into(), why.into());
+    if let Some(class) = old.and_then(|o| o.get("qosClass")) {
+        status.insert("qosClass".into(), class.clone());
+    }
+    Value::Object(status)
 }
 
 fn generation(pod: &Value) -> i64 {
