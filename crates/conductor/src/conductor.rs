@@ -530,6 +530,11 @@ impl Conductor {
                     self.gate.told_to_go(key.0, &uid, now);
                 }
             }
+            // Whatever holds of what is to go, our view of it is old: it is listed before the next try.
+            Purpose::Discard { .. } | Purpose::LetGo { .. } if reason == Reason::Conflict => {
+                self.gate.unsure(key.0, now);
+                self.fail(now, key, reason, error.message);
+            }
             _ => self.fail(now, key, reason, error.message),
         }
     }

@@ -35,8 +35,11 @@ pub fn pause_ms(tries: u32) -> i64 {
     1000_i64 << tries.saturating_sub(1).min(6)
 }
 
-/// Somebody else was faster: long enough for the watch to bring what they wrote.
-const CONFLICT_PAUSE_MS: i64 = 250;
+/// Somebody else was faster: long enough for the watch to bring what they wrote. A watch that does not is
+/// given more time at each try.
+fn conflict_pause_ms(tries: u32) -> i64 {
+    250_i64 << tries.saturating_sub(1).min(5)
+}
 
 /// One more failure after those before.
 pub fn failure(before: Option<&Failure>, reason: Reason, message: String, now: Time) -> Failure {
@@ -45,7 +48,7 @@ pub fn failure(before: Option<&Failure>, reason: Reason, message: String, now: T
         .filter(|f| f.reason == reason)
         .map_or(now, |f| f.since);
     let pause = match reason {
-        Reason::Conflict => CONFLICT_PAUSE_MS,
+        Reason::Conflict => conflict_pause_ms(tries),
         _ => pause_ms(tries).min(60_000),
     };
     Failure {
@@ -100,17 +103,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn pauses_double_up_to_a_minute() {
+    /// The pauses after so many failures in a row.
+    fn pauses_ms(reason: Reason, tries: u32) -> Vec<i64> {
         let mut last = None;
         let mut now = Time(0);
         let mut pauses = Vec::new();
-        for _ in 0..9 {
-            let next = failure(last.as_ref(), Reason::ApiFailing, String::new(), now);
-            pauses.push((next.retry_at.0 - now.0) / 1000);
+        for _ in 0..tries {
+            let next = failure(last.as_ref(), reason, String::new(), now);
+            pauses.push(next.retry_at.0 - now.0);
             now = next.retry_at;
             last = Some(next);
         }
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        pauses
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_minute() {
+        let seconds = pauses_ms(Reason::ApiFailing, 9);
+        let seconds: Vec<i64> = seconds.iter().map(|ms| ms / 1000).collect();
+        assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    }
+
+    #[test]
+    fn conflict_after_conflict_is_given_more_time_up_to_eight_seconds() {
+        let pauses = pauses_ms(Reason::Conflict, 8);
+        assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::cast::Cast;
 use crate::engine::Tell;
-use crate::memory::Failure;
+use crate::memory::{Failure, Key, Kind};
 use crate::plan::{Plan, Watch, blocker, waive_command};
 use crate::safety::{Letting, Permit, Refusal};
 use crate::steps::evicted;
@@ -39,12 +39,19 @@ impl<'s> Sheet<'s> {
 
     /// Wants something written, unless it failed a moment ago.
     pub fn write(&mut self, write: Write) {
-        let failed = self.snap.memory.failures.get(&write.key());
-        if let Some(failure) = failed.filter(|f| f.retry_at > self.snap.now) {
-            self.wake(failure.retry_at);
-            return;
+        if !self.has_just_failed(&write.key()) {
+            self.writes.push(write);
         }
-        self.writes.push(write);
+    }
+
+    /// Whether a call about that object failed a moment ago; then it is looked at again once it may be made.
+    fn has_just_failed(&mut self, key: &Key) -> bool {
+        let failed = self.snap.memory.failures.get(key);
+        let Some(failure) = failed.filter(|f| f.retry_at > self.snap.now) else {
+            return false;
+        };
+        self.wake(failure.retry_at);
+        true
     }
 
     /// Wants the engine told something that disrupts nobody.
@@ -52,9 +59,12 @@ impl<'s> Sheet<'s> {
         self.engine.push(write);
     }
 
-    /// Lets a claim go.
+    /// Lets a claim go, unless that failed a moment ago.
     pub fn let_go(&mut self, letting: Letting) {
-        self.lettings.push(letting);
+        let key = (Kind::Claim, letting.claim().name.clone());
+        if !self.has_just_failed(&key) {
+            self.lettings.push(letting);
+        }
     }
 
     /// Wants to be woken at that time at the latest.

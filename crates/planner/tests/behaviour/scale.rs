@@ -2,6 +2,7 @@
 //! `storage.whenScaled`.
 
 use crate::common::*;
+use ensemble_api::Reason;
 use ensemble_planner::memory::Kind;
 use serde_json::json;
 
@@ -201,4 +202,16 @@ fn a_request_of_the_status_alone_lets_no_claim_go_that_a_pod_uses() {
     world.ensemble["status"]["letGo"] =
         json!([{"claim": "data-orders-1", "uid": "data-1", "consent": "storage.whenScaled"}]);
     assert!(world.plan().lettings.is_empty());
+}
+
+#[test]
+fn a_claim_whose_deletion_has_just_failed_is_not_let_go_again_at_once() {
+    let mut world = scaled_with_delete();
+    world.gone(2).store_status();
+    assert_eq!(let_go(&world.plan()).len(), 2);
+    world.failure(Kind::Claim, "data-orders-2", Reason::Conflict);
+    let plan = world.plan();
+    assert_eq!(let_go(&plan).len(), 1);
+    let retry = world.memory.failures[&(Kind::Claim, "data-orders-2".to_owned())].retry_at;
+    assert!(plan.wake_at.is_some_and(|at| at <= retry));
 }
