@@ -197,7 +197,9 @@ rules! {
         DownHasNoRole "down-has-no-role"
             "A member that is proven down is replaced while no leader is known: it leads nobody.";
         RecoveryNeedsNoLeader "recovery-needs-no-leader"
-            "When nobody led and nobody was Ready for recoverAfterSeconds, members are recreated without a leader."
+            "When nobody led and nobody was Ready for recoverAfterSeconds, members are recreated without a leader.";
+        NoneNeedsNoLeader "none-needs-no-leader"
+            "When replicas is 0 and no member has led for recoverAfterSeconds, the members that are left are removed without a leader."
     }
     PrimaryHandedOver "primary-handed-over" {
         waivable: true,
@@ -234,6 +236,8 @@ rules! {
         "A change in place writes only the fields that it changes: what admission made of the rest stays, and nothing else restarts.",
         PutBackNoticed "put-back-noticed"
             "A container whose image an admission rule changed back is not waited for: it will not restart.",
+        TakenBackRestartsNothing "taken-back-restarts-nothing"
+            "A container that runs the image a change goes back to is not waited for: it will not restart.",
         GenerationsTold "generations-told"
             "Containers are restarted in place only where the kubelet reports the generation it has seen."
     }

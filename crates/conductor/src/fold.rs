@@ -11,6 +11,7 @@ use ensemble_planner::errand::Errand;
 use ensemble_planner::memory::{PodMemory, Run};
 use ensemble_planner::miscount::miscounted;
 use ensemble_planner::pull::Pull;
+use ensemble_planner::roster::Roster;
 use ensemble_planner::snapshot::Nodes;
 use ensemble_planner::view::{EnsembleView, Pinned, PodView, Unreadable};
 use ensemble_planner::write::uncount_key;
@@ -132,12 +133,25 @@ impl World {
     /// Remembers since when things are as they are.
     pub fn remember(&mut self, now: Time) {
         self.remember_pods(now);
+        self.remember_absent(now);
         if self.snap.ensemble.spec.engine.is_some() {
             self.remember_lead(now);
         }
     }
 
-    /// Remembers since when somebody, or nobody, leads, and who is missing.
+    /// Remembers since when members that are asked for have no pod.
+    fn remember_absent(&mut self, now: Time) {
+        let roster = Roster::of(&self.snap.ensemble);
+        let names = roster.wanted().map(|m| roster.name(m));
+        let absent: BTreeSet<String> = names.filter(|n| !self.snap.pods.contains_key(n)).collect();
+        let memory = Arc::make_mut(&mut self.snap.memory);
+        memory.absent_since.retain(|name, _| absent.contains(name));
+        for name in absent {
+            memory.absent_since.entry(name).or_insert(now);
+        }
+    }
+
+    /// Remembers since when somebody, or nobody, leads.
     fn remember_lead(&mut self, now: Time) {
         let of = change_under_way(&self.snap);
         if !self.snap.memory.restarts.is_empty() {
@@ -150,8 +164,6 @@ impl World {
                 .map(|p| format!("{}/{term}", p.meta.pin.uid)),
             _ => None,
         };
-        let absent = cast.wanted().filter(|m| cast.our_pod(*m).is_none());
-        let absent: BTreeSet<String> = absent.map(|m| cast.name_of(m)).collect();
         let held = cast.engine().held;
         let up: BTreeMap<String, bool> = cast
             .members()
@@ -180,10 +192,6 @@ impl World {
             (true, _) => drop(memory.told_since.get_or_insert(now)),
             (false, true) => memory.told_since = None,
             (false, false) => {}
-        }
-        memory.absent_since.retain(|name, _| absent.contains(name));
-        for name in absent {
-            memory.absent_since.entry(name).or_insert(now);
         }
         for (uid, up) in up {
             let since = &mut memory.pod_mut(&uid).up_since;

@@ -84,15 +84,31 @@ pub(crate) fn failed(cast: &Cast<'_>, change: &ParameterChange) -> Option<String
         let name = cast.name_of(m);
         let news = cast.memory.restarts.get(&name);
         let news = news.filter(|n| n.of == of || crate::mutants::is_off(Rule::FailureOfThisChange));
-        let words = match &news?.failed {
-            Some(words) => words,
-            None => match cast.engine().standing(m).map(|s| &s.duty) {
-                Some(Duty::Unknown(WhyUnknown::Unreadable(state))) => state,
-                _ => return None,
-            },
+        let words = match news {
+            Some(news) => news.failed.as_ref().or_else(|| failing(cast, m))?,
+            None => failing(cast, m).filter(|_| began_with_it(cast, m))?,
         };
         Some(format!("{name} did not come up with it: {words}"))
     })
+}
+
+/// What a member's agent says of an engine that does not come up.
+fn failing<'c>(cast: &'c Cast<'_>, who: MemberId) -> Option<&'c String> {
+    match cast.engine().standing(who).map(|s| &s.duty) {
+        Some(Duty::Unknown(WhyUnknown::Unreadable(state))) => Some(state),
+        _ => None,
+    }
+}
+
+/// Whether a member's container began, by itself, after the engine was told of the change: it started with
+/// it, though nobody asked for a restart.
+fn began_with_it(cast: &Cast<'_>, who: MemberId) -> bool {
+    let run = cast.our_pod(who).map(|p| cast.memory.pod(&p.meta.pin.uid));
+    let began = run.and_then(|k| k.run.as_ref()).map(|r| r.since);
+    cast.memory
+        .told_since
+        .zip(began)
+        .is_some_and(|(told, began)| began > told)
 }
 
 /// Members that say that they wait for a restart.

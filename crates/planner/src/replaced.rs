@@ -1,7 +1,8 @@
 //! Containers that a change in place replaces: which run it was to end, and the image of that run.
 //!
 //! The pod carries both, so that a successor knows what is waited for. A new run ends the wait; so does
-//! a spec that has the old image again, since then nothing restarts.
+//! a spec that has the old image again, since then nothing restarts. If that is our own doing, a change that
+//! was taken back before its run ended, only the kubelet is waited for.
 
 use crate::change::Change;
 use crate::view::{ContainerView, PodView};
@@ -53,16 +54,17 @@ impl Replaced {
     /// image already is not replaced; those that restart for their resources are told by these.
     pub fn by(pod: &Value, change: &Change) -> Self {
         let view = PodView::read_containers(pod);
+        let annotations = crate::view::strings(pod.pointer("/metadata/annotations"), |_| true);
+        let before = Self::of(&annotations).unwrap_or_default();
         let mut all = Self::default();
         for container in view.iter().filter(|c| !c.init) {
             let (name, had) = (container.name.clone(), container.image.clone());
             let new = change.images.get(&name).and_then(Value::as_str);
-            if new.is_some_and(|new| new != had) {
-                all.0.insert(name, (container.id.clone(), Some(had)));
+            if let Some(new) = new.filter(|new| *new != had) {
+                let runs = before.image_of(container).unwrap_or(had);
+                all.0.insert(name, awaited(container, runs, new));
             }
         }
-        let annotations = crate::view::strings(pod.pointer("/metadata/annotations"), |_| true);
-        let before = Self::of(&annotations).unwrap_or_default();
         for (name, (id, image)) in before.0 {
             let is_left = |c: &&ContainerView| c.name == name && c.id == id;
             if view.iter().any(|c| is_left(&c)) {
@@ -70,6 +72,12 @@ impl Replaced {
             }
         }
         all
+    }
+
+    /// The image of a run that was to end and has not.
+    fn image_of(&self, container: &ContainerView) -> Option<String> {
+        let (id, image) = self.0.get(&container.name)?;
+        image.clone().filter(|_| *id == container.id)
     }
 
     /// Writes it on a pod.
@@ -108,6 +116,15 @@ impl Replaced {
                 image: container.image.clone(),
             })
         })
+    }
+}
+
+/// The run that is to end for a new image, and its own. One that has that image already, since the change
+/// before is taken back, need not: no run is named then.
+fn awaited(container: &ContainerView, runs: String, new: &str) -> (String, Option<String>) {
+    match runs == new && !crate::mutants::is_off(Rule::TakenBackRestartsNothing) {
+        true => (String::new(), None),
+        false => (container.id.clone(), Some(runs)),
     }
 }
 

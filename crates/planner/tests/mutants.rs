@@ -114,6 +114,21 @@ const CASES: &[Case] = &[
             "run-1".into();
         !world.snapshot().pods["orders-0"].is_changing()
     }),
+    (Rule::TakenBackRestartsNothing, || {
+        let mut world = World::settled(1);
+        let note = json!({"ensemble.dev/replaces": "app=run-1",
+                          "ensemble.dev/replaces-images": "{\"app\":\"app:1\"}"});
+        world.pod(0, &json!({"metadata": {"annotations": note}}));
+        let pod = world.pods.get_mut("orders-0").unwrap();
+        pod["spec"]["containers"][0]["image"] = "app:2".into();
+        pod["status"]["containerStatuses"][0]["containerID"] = "run-1".into();
+        let (old, new) = (template("2"), template("1"));
+        let written = in_place(pod, "orders-1", 3, &old, &new, &Images::new());
+        let Some(InPlace::Pod(pod)) = written else {
+            return false;
+        };
+        pod["metadata"]["annotations"]["ensemble.dev/replaces"] == "app="
+    }),
     (Rule::GenerationsTold, || {
         let mut world = World::settled(3);
         world.prepared("2");
@@ -574,6 +589,9 @@ const CASES: &[Case] = &[
         }
         world.memory.leaderless_since = Some(Time(NOW - 90_000));
         granted(&world).len() == 1
+    }),
+    (Rule::NoneNeedsNoLeader, || {
+        granted(&unled_to_none(90_000)) == ["orders-0"]
     }),
     (Rule::DownCostsNoBudget, || {
         let mut world = World::settled(3);

@@ -35,8 +35,13 @@ impl Safety<'_> {
                 Err(why) => missing.push(format!("{}: {why}", cast.roster().name(other))),
             }
         }
+        let in_sync = cast.in_sync(who).is_ok();
         let (who, leader) = (cast.roster().name(who), cast.roster().name(leader));
-        let mut observed = format!("{who} is the last replica in sync with {leader}");
+        let state = match in_sync {
+            true => "in sync",
+            false => "about to be in sync",
+        };
+        let mut observed = format!("{who} is the last replica {state} with {leader}");
         if !missing.is_empty() {
             observed += &format!("; {}", missing.join("; "));
         }
@@ -58,12 +63,14 @@ impl Safety<'_> {
         )
     }
 
-    /// Whether a member has what the primary has, or commits wait for it.
+    /// Whether a member has what the primary has, or commits wait for it; or it is on its way to follow, as
+    /// one that has just handed the lead over is: a moment ago it had everything.
     fn is_copy(&self, who: MemberId) -> bool {
         let cast = self.snap;
         let standing = cast.engine().standing(who);
         let named = cast.engine().synchronous() && standing.is_some_and(|s| s.may_lead.is_ok());
-        cast.in_sync(who).is_ok() || named
+        let on_its_way = || self.expected_until(who).is_some_and(|at| at > cast.now);
+        cast.in_sync(who).is_ok() || named || on_its_way()
     }
 
     /// Whether a member could be the copy that is left; else why not. Where commits wait for one that

@@ -295,6 +295,11 @@ impl<'s> Safety<'s> {
         self.in_turn(who, act)?;
         self.quorum_holds(who, act)?;
         let how = self.within_budget(who, method)?;
+        // Whoever does not come up for long gets a new pod also for what was to restart nothing: then all
+        // of it goes, and is judged so.
+        if how == How::Delete && method == Method::InPlace {
+            return self.judge(who, &Act::Recreate);
+        }
         Ok((pod, how))
     }
 

@@ -27,7 +27,7 @@ impl Safety<'_> {
         Some(self.patience(since.max(self.up_since(who).unwrap_or(since))))
     }
 
-    fn patience(&self, since: Time) -> Time {
+    pub(super) fn patience(&self, since: Time) -> Time {
         let engine = self.snap.ensemble.spec.engine.as_ref();
         let seconds = engine.map_or(RECOVER_AFTER_SECONDS, |e| e.recover_after_seconds);
         since.plus_seconds(seconds)

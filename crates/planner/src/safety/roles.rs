@@ -160,6 +160,7 @@ impl Safety<'_> {
         };
         match refused.predicate {
             Rule::RoleKnown if self.down_has_no_role(who) || self.needs_no_leader(who) => Ok(()),
+            Rule::RoleKnown if self.none_is_to_stay(who, act) => Ok(()),
             Rule::PrimaryHandedOver | Rule::PrimaryHasSuccessor if self.is_only(who) => {
                 self.runs_alone(who)
             }
@@ -184,6 +185,16 @@ impl Safety<'_> {
 
     fn needs_no_leader(&self, who: MemberId) -> bool {
         self.in_recovery(who) && self.on(Rule::RecoveryNeedsNoLeader, who)
+    }
+
+    /// Nobody is to stay, and all that are left say that nobody leads, for long: all of their data is kept
+    /// as it is, whoever goes first.
+    fn none_is_to_stay(&self, who: MemberId, act: &Act) -> bool {
+        let cast = self.snap;
+        let none = cast.roster().size() == 0 && *act == Act::Leave;
+        let since = cast.memory.leaderless_since;
+        let long = since.is_some_and(|since| self.patience(since) <= cast.now);
+        none && long && *cast.lead() == Lead::Nobody && self.on(Rule::NoneNeedsNoLeader, who)
     }
 
     /// Downtime is unavoidable, and asked for.

@@ -67,10 +67,13 @@ pub(crate) fn replicas_before(
     (goes_first(cast, revisions) != Some(primary)).then_some(before)
 }
 
-/// Who goes before all others where the primary is to go first: the one that led when it began. Once it
-/// has handed the lead over for that, or has its turn behind it, whoever leads then goes last: else the
-/// lead would go round for ever.
+/// Who goes before all others: a leader that is unfit, or, where the primary is to go first, the one that
+/// led when it began. Once it has handed the lead over for that, or has its turn behind it, whoever leads
+/// then goes last: else the lead would go round for ever.
 fn goes_first(cast: &Cast<'_>, revisions: &Revisions) -> Option<MemberId> {
+    if let Some(unfit) = unfit_leader(cast) {
+        return Some(unfit);
+    }
     if cast.ensemble.spec.rollout.order != Order::PrimaryFirst {
         return None;
     }
@@ -89,6 +92,26 @@ fn goes_first(cast: &Cast<'_>, revisions: &Revisions) -> Option<MemberId> {
         cast.members().find(is_it)
     });
     led.or(cast.engine().leader())
+}
+
+/// A leader that does not become Ready for long, while somebody could lead in its place: it uses up the
+/// budget that the others would need for their turns before it.
+fn unfit_leader(cast: &Cast<'_>) -> Option<MemberId> {
+    let leader = cast.engine().leader()?;
+    let unwell = matches!(
+        cast.presence(leader),
+        Presence::Unhealthy | Presence::Starting
+    );
+    let pod = cast.our_pod(leader).filter(|_| unwell)?;
+    let since = cast.memory.pod(&pod.meta.pin.uid).unready_since?;
+    let seconds = cast.ensemble.spec.engine.as_ref()?.recover_after_seconds;
+    let may_lead = |m: MemberId| {
+        let standing = cast.engine().standing(m);
+        cast.fit(m) && standing.is_some_and(|s| s.may_lead.is_ok())
+    };
+    let heirs = cast.heirs();
+    let could = heirs.into_iter().any(may_lead);
+    (could && since.plus_seconds(seconds) <= cast.now).then_some(leader)
 }
 
 fn is_outdated(cast: &Cast<'_>, ledger: &Ledgers, revisions: &Revisions, who: MemberId) -> bool {

@@ -3,9 +3,11 @@
 use crate::common::*;
 use ensemble_api::report::Action;
 use ensemble_api::{Step, labels};
+use ensemble_engines::patroni::Sighting;
+use ensemble_planner::engine::WhyUnknown;
 use ensemble_planner::memory::{Check, Refused};
 use ensemble_planner::method::{InPlace, in_place};
-use ensemble_planner::{Plan, render, revision};
+use ensemble_planner::{Plan, Time, render, revision};
 use serde_json::{Map, Value, json};
 
 type Edit = fn(&mut Value);
@@ -93,11 +95,16 @@ fn next_write(world: &World, ordinal: u32, from: &Value, to: &Value) -> InPlace 
 /// Both writes are done to a member, and its kubelet has not looked yet.
 fn sent(world: &mut World, ordinal: u32, from: &Value, to: &Value) {
     for _ in 0..2 {
-        let (InPlace::Pod(mut pod) | InPlace::Resize(mut pod)) =
-            next_write(world, ordinal, from, to);
-        pod["metadata"]["generation"] = 2.into();
-        world.pods.insert(format!("orders-{ordinal}"), pod);
+        sent_next(world, ordinal, from, to);
     }
+}
+
+/// One of them is.
+fn sent_next(world: &mut World, ordinal: u32, from: &Value, to: &Value) {
+    let next = next_write(world, ordinal, from, to);
+    let (InPlace::Pod(mut pod) | InPlace::Resize(mut pod)) = next;
+    pod["metadata"]["generation"] = 2.into();
+    world.pods.insert(format!("orders-{ordinal}"), pod);
 }
 
 /// Its kubelet has looked, and says that.
@@ -579,4 +586,36 @@ fn taken_back_half_way_the_old_resources_are_asked_for_again() {
     sent(&mut world, 2, &to, &from);
     let cpu = "/spec/containers/0/resources/requests/cpu";
     assert_eq!(world.pods["orders-2"].pointer(cpu), Some(&"1".into()));
+}
+
+#[test]
+fn an_image_that_is_taken_back_before_its_kubelet_looked_is_not_waited_for() {
+    let image: Edit = |t| t["spec"]["containers"][0]["image"] = "app:2".into();
+    let (from, to) = (base(), edited(image));
+    let mut world = changed(&to, &from);
+    bring(&mut world, 2, &from);
+    sent_next(&mut world, 2, &from, &to);
+    assert_eq!(granted(&world), ["orders-2"]);
+    sent_next(&mut world, 2, &to, &from);
+    let pod = |world: &World| world.snapshot().pods["orders-2"].clone();
+    assert!(pod(&world).is_changing(), "its kubelet may be about to act");
+    given(&mut world, 2);
+    assert!(!pod(&world).is_changing() && pod(&world).put_back().is_none());
+}
+
+#[test]
+fn a_resize_of_one_that_does_not_come_up_ends_its_pod_and_is_judged_so() {
+    let (from, to) = (base(), edited(CPU));
+    for paused in [false, true] {
+        let mut world = changed(&from, &to);
+        for ordinal in 0..3 {
+            world.unhealthy(ordinal, NOW - 600_000);
+            let mut said = Sighting::unknown(WhyUnknown::Unreadable("start failed".into()));
+            said.paused = paused;
+            world.says(ordinal, said);
+        }
+        world.memory.leaderless_since = Some(Time(NOW - 600_000));
+        let goes: &[&str] = if paused { &[] } else { &["orders-2"] };
+        assert_eq!(granted(&world), goes);
+    }
 }

@@ -248,6 +248,26 @@ fn a_restart_that_nobody_answered_says_nothing_about_the_value() {
 }
 
 #[test]
+fn a_value_with_which_a_member_that_crashed_does_not_come_up_is_put_back() {
+    let mut world = World::led(3, 0);
+    world.parameter("shared_buffers", "64MB", "7000GB");
+    world.memory.told_since = Some(Time(NOW - 10_000));
+    let failed = WhyUnknown::Unreadable("PostgreSQL is \"start failed\"".into());
+    world.silent(1, failed.clone());
+    let before = "its container began before the engine was told";
+    assert_eq!(
+        state(world.store_status()),
+        Some(ParameterState::Applying),
+        "{before}"
+    );
+    world.runs(1, "run-2", NOW - 5_000);
+    assert_eq!(
+        state(world.store_status()),
+        Some(ParameterState::RollingBack)
+    );
+}
+
+#[test]
 fn who_waits_for_a_restart_of_which_nothing_is_written_down_is_named_and_left_alone() {
     let mut world = World::led(3, 0);
     wants(&mut world, json!({"max_connections": "200"}));

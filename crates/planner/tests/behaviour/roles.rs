@@ -85,6 +85,18 @@ fn after_that_it_goes_first_and_who_leads_now_goes_last() {
 }
 
 #[test]
+fn a_primary_that_does_not_become_ready_for_long_hands_over_before_its_replicas_are_updated() {
+    let mut world = World::led(2, 1);
+    world.prepared("2").unhealthy(1, NOW - 30_000);
+    assert_eq!(switchover(&world.plan()), None);
+    world.unhealthy(1, NOW - 90_000);
+    let to = Some(("Proposed".into(), "orders-0".into()));
+    assert_eq!(switchover(&world.plan()), to);
+    world.but(1, |s| s.attached.clear());
+    assert_eq!(switchover(&world.plan()), None, "nobody could take over");
+}
+
+#[test]
 fn a_lead_that_was_handed_over_for_another_cause_does_not_spare_the_primary() {
     let mut world = primary_first(1);
     world.switching(0, 1, 6, "Arrived");

@@ -283,6 +283,34 @@ fn a_replica_that_is_not_in_sync_may_leave_whoever_else_is() {
 }
 
 #[test]
+fn scaled_to_none_the_last_one_leaves_though_nobody_has_led_for_long() {
+    assert_eq!(granted(&unled_to_none(30_000)), [""; 0]);
+    assert_eq!(granted(&unled_to_none(90_000)), ["orders-0"]);
+    let mut unheard = unled_to_none(90_000);
+    unheard.silent(0, WhyUnknown::Unreachable("timed out".into()));
+    assert_eq!(granted(&unheard), [""; 0], "it may lead");
+}
+
+#[test]
+fn one_that_has_just_handed_the_lead_over_stays_until_another_replica_is_in_sync() {
+    let mut world = scaled(3, 0, 2);
+    world.but(0, |s| s.attached.clear());
+    world.memory.led_since = Some(Time(NOW - 2_000));
+    assert_eq!(granted(&world), [""; 0]);
+    let said = message(&world.plan(), "LastInSync");
+    assert!(
+        said.contains("orders-2 is the last replica about to be in sync with orders-0"),
+        "{said}"
+    );
+    world.memory.led_since = Some(Time(NOW - 61_000));
+    assert_eq!(
+        granted(&world),
+        ["orders-2"],
+        "it is not waited for without end"
+    );
+}
+
+#[test]
 fn while_nobody_leads_nobody_leaves_whose_data_may_be_the_newest() {
     let mut world = scaled(3, 0, 2);
     for ordinal in 0..3 {

@@ -156,6 +156,16 @@ impl World {
 }
 
 /// A member's answer, fresh.
+/// Of two that are to go the leader has, so that nobody leads, since so long.
+#[allow(dead_code)] // not every test program asks for it
+pub fn unled_to_none(ms: i64) -> World {
+    let mut world = World::led(2, 1);
+    world.spec(&json!({"replicas": 0})).fit_budget().gone(1);
+    world.but(0, |s| s.lock = None);
+    world.memory.leaderless_since = Some(Time(NOW - ms));
+    world
+}
+
 pub fn sighting(role: Role, term: u64) -> Sighting {
     let mut said = Sighting::unknown(WhyUnknown::NotAsked);
     said.role = role;
