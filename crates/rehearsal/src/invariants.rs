@@ -290,10 +290,11 @@ impl Checker {
 
     /// Others that we told to end and that have no other pod yet.
     fn under_way(&self, world: &World, replicas: u32, target: u32) -> Vec<u32> {
+        // On a node that does not answer it may end at any time or never: nobody is to wait for that.
         let back = |o: u32, uid: &str| {
             let name = member(world, o);
             let pod = world.cluster.get(Resource::Pods, &world.namespace, &name);
-            pod.is_some_and(|p| text(&p, "/metadata/uid") != uid)
+            pod.is_some_and(|p| text(&p, "/metadata/uid") != uid || is_on_silent_node(world, &p))
         };
         let ended = self.ended.iter();
         let ended = ended.filter(|(o, uid)| **o < replicas && **o != target && !back(**o, uid));
@@ -441,6 +442,14 @@ fn ensemble_uids(world: &World) -> Vec<String> {
     let made = log.filter(|e| e.resource == world.ensembles && e.change == Change::Added);
     made.map(|e| text(&e.object, "/metadata/uid").to_owned())
         .collect()
+}
+
+/// Whether its node is known not to answer.
+fn is_on_silent_node(world: &World, pod: &Value) -> bool {
+    let node = world
+        .cluster
+        .get(Resource::Nodes, "", text(pod, "/spec/nodeName"));
+    node.is_some_and(|node| !pod_ready(&node))
 }
 
 fn deletes_by_uid(entry: &Entry) -> Result<(), Broken> {

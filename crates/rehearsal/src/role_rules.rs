@@ -130,7 +130,8 @@ impl RoleRules {
             let seen = format!("{} acknowledged writes, {change:?}", change.lost);
             return broken("no-write-lost", seen);
         }
-        if self.ours > most && self.others == 0 {
+        // Whenever others move it, it may have to be moved once more.
+        if self.ours > most * (1 + self.others) {
             let seen = format!("{} changes of leader for one act of a user", self.ours);
             return broken("one-change-of-leader", seen);
         }
@@ -318,7 +319,8 @@ fn disruption(
         return Ok(());
     }
     let leaderless = target.at.saturating_sub(model.last_led());
-    if leaderless > LOOK_MS {
+    // Where nobody is to stay, nobody is to lead.
+    if leaderless > LOOK_MS && target.replicas > 0 {
         let seen = format!(
             "{} was disrupted and nobody has led for {leaderless} ms; {}",
             target.name,

@@ -171,6 +171,25 @@ const OTHERS: &[Scenario] = &[
         ],
     ),
     script(
+        "roles-taken-back",
+        "a new image is taken back before the kubelet of the first member saw it, whose node is cut off",
+        &[
+            ASYNC,
+            SETTLED,
+            IMAGE_2,
+            Line::Until("one is to run it", |w| !to_run_2(w).is_empty()),
+            Line::Do("its node is cut off, and image db:1", |w| {
+                for node in to_run_2(w) {
+                    w.cluster.partition_node(&node);
+                }
+                image(w, "1");
+            }),
+            Line::Pass(20),
+            HEAL,
+            UPDATED,
+        ],
+    ),
+    script(
         "roles-bad-start",
         "a configuration with which nobody starts, then corrected",
         &[
@@ -504,6 +523,18 @@ pub fn cordon_node_of(world: &mut World, member: &str) {
     if let Some(node) = node {
         cordon(world, &node, true);
     }
+}
+
+/// The nodes of members whose pods ask for the second image.
+fn to_run_2(world: &World) -> Vec<String> {
+    let pods = world.cluster.objects(Resource::Pods, NAMESPACE);
+    let asks = |p: &&Object| {
+        let ours = !p["metadata"]["labels"]["ensemble.dev/ordinal"].is_null();
+        ours && p["spec"]["containers"][0]["image"] == "db:2"
+    };
+    let nodes = pods.iter().filter(asks);
+    let nodes = nodes.filter_map(|p| p["spec"]["nodeName"].as_str());
+    nodes.map(str::to_owned).collect()
 }
 
 pub(crate) fn kill(world: &mut World, node: Option<String>) {

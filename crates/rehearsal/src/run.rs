@@ -1,6 +1,7 @@
 //! One rehearsal: a scenario, the faults, and all the checks.
 
 mod faults;
+mod words;
 
 use crate::driver::{Driver, Scene};
 use crate::fault::{Fault, What};
@@ -15,10 +16,11 @@ use crate::scenario::{self, Line, Scenario};
 use crate::translate;
 use crate::vote_rules::VoteRules;
 use crate::world::{self, World};
-use ensemble_conductor::{ApiCall, Ask, CallId, EngineCall, Outcome, Time, Verb};
+use ensemble_conductor::{ApiCall, Ask, CallId, EngineCall, Outcome, Time};
 use simkube::{Change, Request, Resource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use words::{describe, is_write, said_in};
 
 /// How long one line of a script may take, in virtual time.
 const PATIENCE_MS: u64 = 40 * 60 * 1000;
@@ -121,6 +123,8 @@ pub struct Rehearsal {
     late: Vec<(u64, Request)>,
     /// Whose container ends when.
     crashes: Vec<(u64, String)>,
+    /// Until when a kubelet may hold back one that ended again and again.
+    held_back_until: Option<u64>,
     epoch: i64,
     started: u32,
     tracing: bool,
@@ -154,6 +158,7 @@ impl Rehearsal {
             heal: Vec::new(),
             late: Vec::new(),
             crashes: Vec::new(),
+            held_back_until: None,
             epoch: 1,
             started: 1,
             tracing,
@@ -317,7 +322,10 @@ impl Rehearsal {
                 }
                 let status = scenario::status(&self.scene.world);
                 let waits = status.plan.first_blocked().map(|(_, b)| b.message.clone());
-                let seen = format!("not within 40 minutes: {what}; it waits for {waits:?}");
+                let mut seen = format!("not within 40 minutes: {what}; it waits for {waits:?}");
+                if let Some(model) = model::of(&self.scene.world) {
+                    seen += &format!("; {}", model.describe());
+                }
                 Err(self.violation("converges", seen).into())
             }
         }
@@ -374,8 +382,7 @@ impl Rehearsal {
         let heal = self.heal.iter().map(|(at, _)| *at);
         let late = self.late.iter().map(|(at, _)| *at);
         let model = model::of(&self.scene.world).and_then(|m| m.troubled_until());
-        let crashes = self.crashes.iter().map(|(at, _)| *at);
-        let other = heal.chain(late).chain(crashes).chain(model);
+        let other = heal.chain(late).chain(self.held_back_until).chain(model);
         blind.map(as_ms).chain(other).max()
     }
 
@@ -457,9 +464,10 @@ impl Rehearsal {
         );
         self.say(|| {
             format!(
-                "{name} call {number}: {} {} -> {code}",
+                "{name} call {number}: {} {} -> {code}{}",
                 describe(call),
-                call.name()
+                call.name(),
+                said_in(call)
             )
         });
         self.check()?;
@@ -579,20 +587,4 @@ impl Driver for Rehearsal {
         }
         Ok(())
     }
-}
-
-fn is_write(call: &ApiCall) -> bool {
-    !matches!(
-        call.verb(),
-        Verb::Get | Verb::List | Verb::Create { dry_run: true }
-    )
-}
-
-fn describe(call: &ApiCall) -> String {
-    let verb = match call.verb() {
-        Verb::Create { dry_run: true } => "dry-run".to_owned(),
-        Verb::Create { .. } => "create".to_owned(),
-        other => format!("{other:?}"),
-    };
-    format!("{verb} {:?}", call.kind())
 }

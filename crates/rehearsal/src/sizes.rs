@@ -7,9 +7,10 @@ use crate::roles::{
     ASYNC, CORDON, DRAIN, HEAL, IMAGE_2, LEADS, QUIET, SETTLED, SYNC, UNCORDON, found, script,
 };
 use crate::scenario::{Line, Scenario, create, image, ready, replicas, waits_for};
-use crate::world::World;
+use crate::world::{NAMESPACE, World};
 use ensemble_api::Reason;
 use serde_json::json;
+use simkube::Resource;
 
 /// With members that are equals.
 pub const EQUALS: &[Scenario] = &[
@@ -175,10 +176,16 @@ const OTHERS: &[Scenario] = &[
             }),
             QUIET,
             TO[2],
-            Line::Until("LastInSync, or somebody else leads", |w| {
-                waits_for(w, Reason::LastInSync)
-                    || model::of(w).is_some_and(|m| m.leader() != Some("orders-0"))
-            }),
+            // One that is no copy, as it lags, may go.
+            Line::Until(
+                "LastInSync, or somebody else leads, or it was no copy",
+                |w| {
+                    let pod = w.cluster.get(Resource::Pods, NAMESPACE, "orders-2");
+                    waits_for(w, Reason::LastInSync)
+                        || pod.is_none()
+                        || model::of(w).is_some_and(|m| m.leader() != Some("orders-0"))
+                },
+            ),
             Line::Pass(60),
             Line::Do("orders-1 is back", |w| cut_off(w, None)),
             SETTLED,

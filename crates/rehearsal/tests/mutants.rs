@@ -84,6 +84,7 @@ const MUTANTS: &[Mutant] = &[
     needed(Rule::ResizeSeenDone, "resize"),
     needed(Rule::OnlyWhatChanged, "roles-mirror-label").stalls(),
     needed(Rule::PutBackNoticed, "put-back").stalls(),
+    needed(Rule::TakenBackRestartsNothing, "roles-taken-back").stalls(),
     needed(Rule::GenerationsTold, "old-kubelet").stalls(),
     needed(Rule::GrowthPaced, "growth").stalls(),
     needed(Rule::WaivedForOneMember, "waive"),
@@ -113,6 +114,9 @@ const MUTANTS: &[Mutant] = &[
     // Roles: parameters.
     needed(Rule::ParametersInOrder, "roles-parameters"),
     needed(Rule::ParametersNoticed, "roles-parameters"),
+    needed(Rule::NoneNeedsNoLeader, "roles-to-none-sync-1")
+        .if_comes(&[What::PodDeleted], 45)
+        .stalls(),
     needed(Rule::SwitchHasADeadline, "roles-image-0")
         .if_comes(&[What::NodeDies], 57)
         .stalls(),

@@ -11,10 +11,10 @@ const MINUTE_MS: u64 = 60_000;
 const WRITES: u32 = 12;
 /// So many more for each thing that happened: what is written down before, and what is said after.
 const FOR_EACH: u32 = 3;
-/// So often a minute engines may be told something: a nudge, a setting, a restart, a switchover. A member
-/// that comes up is worth two nudges, and several come up within a minute of a rollout. A nudge a second, for
-/// as long as one waits, is too many.
-const TELLS: u32 = 60;
+/// So often a minute engines may be told something: a nudge, a setting, a restart, a switchover. One that is
+/// waited for is worth eight nudges to begin with and ten a minute later; a rollout in which several come up
+/// within a minute takes some more.
+const TELLS: u32 = 30;
 /// So often a minute a controller may wake by itself: engines are asked once a second while something is
 /// on its way, and their answers come one by one.
 const WAKES: u32 = 300;

@@ -3,10 +3,13 @@
 use super::broken;
 use crate::invariants::Broken;
 use crate::patroni::{LOOP_WAIT_MS, Patroni, TTL_MS};
+use std::collections::BTreeMap;
 
 /// What the engine itself takes to replace a leader that is gone without a word: its lock runs out, and
 /// the others look at it within one turn of their loop. Nothing that we do takes longer.
 const FAILOVER_MS: u64 = TTL_MS + LOOP_WAIT_MS;
+/// After that long, silence is not by our act.
+const BLAME_MS: u64 = 2 * FAILOVER_MS;
 /// A bare switchover, and a restart under the lock: 1.4 s were measured, and a start is a second or two.
 const SWITCHOVER_MS: u64 = 5_000;
 
@@ -14,11 +17,14 @@ const SWITCHOVER_MS: u64 = 5_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Silence {
     since: Option<(String, u64)>,
+    /// When we last did something to a member, whether it led or not.
+    acts: BTreeMap<String, u64>,
 }
 
 impl Silence {
     /// We do something to a member.
     pub fn begins(&mut self, model: &Patroni, name: &str, at: u64) {
+        self.acts.insert(name.to_owned(), at);
         if model.holder() == Some(name) && !model.is_troubled() {
             self.since = Some((name.to_owned(), at));
         }
@@ -29,7 +35,7 @@ impl Silence {
         let Some((name, at)) = &self.since else {
             return Ok(());
         };
-        if is_gone_otherwise(model, name) {
+        if self.is_gone_otherwise(model, name) {
             self.since = None;
             return Ok(());
         }
@@ -43,17 +49,20 @@ impl Silence {
             );
             return broken("seconds-without-a-primary", seen);
         }
-        let over = model.now() > at + 2 * FAILOVER_MS;
+        let over = model.now() > at + BLAME_MS;
         if over || model.is_troubled() {
             self.since = None;
         }
         Ok(())
     }
-}
 
-/// Whether somebody else than that member came to lead after our act, and is gone. Had that been our act,
-/// it would be the one that is named.
-fn is_gone_otherwise(model: &Patroni, name: &str) -> bool {
-    let last = model.last_leader().filter(|last| *last != name);
-    last.is_some_and(|last| model.run_of(last).is_none())
+    /// Whether somebody else than that member came to lead after our act, and is gone without an act of ours.
+    fn is_gone_otherwise(&self, model: &Patroni, name: &str) -> bool {
+        let last = model.last_leader().filter(|last| *last != name);
+        let by_us = |last: &str| {
+            let at = self.acts.get(last);
+            at.is_some_and(|at| model.now() <= at + BLAME_MS)
+        };
+        last.is_some_and(|last| model.run_of(last).is_none() && !by_us(last))
+    }
 }

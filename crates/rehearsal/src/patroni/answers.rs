@@ -121,19 +121,18 @@ impl Patroni {
     }
 
     fn sighting(&self, name: &str) -> Sighting {
-        let unknown = Sighting::unknown;
         let Some(run) = self.run(name) else {
-            return unknown(WhyUnknown::Unreachable("connection refused".into()));
+            let why = WhyUnknown::Unreachable("connection refused".into());
+            return Sighting::unknown(why);
+        };
+        // Whoever answers knows of a pause, whatever its PostgreSQL does.
+        let unknown = |why| Sighting {
+            paused: self.is(Trouble::Paused),
+            ..Sighting::unknown(why)
         };
         match run.state {
             State::Starting(_) => return unknown(WhyUnknown::Starting),
-            State::Stopping => return unknown(WhyUnknown::Stopping),
-            State::Halted(_) => {
-                return Sighting {
-                    paused: self.is(Trouble::Paused),
-                    ..unknown(WhyUnknown::Stopping)
-                };
-            }
+            State::Stopping | State::Halted(_) => return unknown(WhyUnknown::Stopping),
             State::Failing => {
                 let state = "PostgreSQL is \"start failed\"".to_owned();
                 return unknown(WhyUnknown::Unreadable(state));
@@ -153,7 +152,6 @@ impl Patroni {
             },
             cluster: "7000000000000000000".into(),
             lock: self.holder.clone(),
-            paused: self.is(Trouble::Paused),
             pending_restart: self.pending(name, run),
             started: format!("start {}", run.start),
             version: "4.1.5".into(),

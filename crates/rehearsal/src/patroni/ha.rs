@@ -223,9 +223,10 @@ impl Patroni {
                 run.label = Some("primary");
                 run.takes_from = now + PROMOTE_MS;
                 run.next_loop = now + LOOP_WAIT_MS;
-            } else if holds {
+            } else if holds && run.reachable {
                 self.promote(&name);
             } else {
+                // Whoever cannot reach the lock does not know that it has it.
                 run.leads = false;
             }
         }

@@ -14,6 +14,8 @@ use simkube::{Request, Resource};
 /// When a process that ends and comes back ends: its kubelet starts it again after one and after ten
 /// seconds.
 const CRASHES_MS: [u64; 3] = [1, 5_000, 20_000];
+/// For so long a kubelet holds back a container that ended as often, and once more by itself.
+const BACK_OFF_MS: u64 = 40_000;
 /// After that long, one whose Lease another has taken has noticed.
 const LEASE_MS: i64 = 30_000;
 /// By how much a clock is set.
@@ -155,6 +157,7 @@ impl Rehearsal {
         let now = self.scene.now();
         for after in CRASHES_MS {
             self.crashes.push((now + after, pod.clone()));
+            self.held_back_until = Some(now + after + BACK_OFF_MS);
         }
     }
 
