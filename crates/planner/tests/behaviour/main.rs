@@ -39,3 +39,4 @@ mod unsticking;
 mod upkeep;
 mod waivers;
 mod wild;
+mod zones;
