@@ -2,6 +2,7 @@
 
 use crate::fault::What;
 use crate::hands_off;
+use crate::named;
 use crate::roles;
 use crate::sizes;
 use crate::tight;
@@ -53,6 +54,7 @@ pub static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
         .chain(tight::ALL)
         .chain(&*roles::ALL)
         .chain(votes::ALL)
+        .chain(named::ALL)
         .chain(waived::ALL);
     all.copied().collect()
 });
