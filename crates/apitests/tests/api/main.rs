@@ -21,3 +21,4 @@ mod samples;
 mod scale;
 mod validation;
 mod waive;
+mod zones;

@@ -5,3 +5,4 @@ mod members;
 mod others;
 mod postgres;
 mod testbed;
+mod zones;

@@ -41,3 +41,4 @@ mod unsticking;
 mod upkeep;
 mod waivers;
 mod wild;
+mod zones;
