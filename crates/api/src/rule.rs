@@ -101,7 +101,9 @@ rules! {
         LetGoWrittenFirst "let-go-written-first"
             "A claim is deleted only after its deletion was recorded in the status.",
         LetGoByUid "let-go-by-uid"
-            "Only the claim with the recorded uid is deleted, not another of the same name."
+            "Only the claim with the recorded uid is deleted, not another of the same name.",
+        OfflineKeepsItsClaims "offline-keeps-its-claims"
+            "The claims of an offline member are kept, whatever storage.whenScaled says: it comes back on them."
     }
     OneChangeAtATime "one-change-at-a-time" {
         waivable: false,
@@ -218,6 +220,10 @@ rules! {
     CopiesLeft "copies-left" {
         waivable: true,
         "Scaling in never removes the last replica in sync, nor the synchronous standby while no other replica can replace it."
+    }
+    MinimumKept "minimum-kept" {
+        waivable: true,
+        "A member is removed by request only if as many others serve as spec.scaling.min demands."
     }
     LastPrimaryFirst "last-primary-first" {
         waivable: true,

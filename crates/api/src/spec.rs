@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, Services};
 use crate::names;
+use crate::offline;
 use crate::status::EnsembleStatus;
 use crate::template::{ClaimSpec, Template};
 use kube::core::Rule;
@@ -103,6 +104,13 @@ pub struct EnsembleSpec {
     #[schemars(range(min = 0, max = 1000))]
     #[serde(default = "one")]
     pub replicas: u32,
+
+    /// Ordinals of members to take out, wherever they stand: `[1, "3-5"]`. The next ordinals take their
+    /// place, so that `replicas` members run. The PersistentVolumeClaims of an offline member are kept, and
+    /// it returns with them once it is removed from this list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "set"))]
+    pub offline: Vec<offline::Entry>,
 
     /// Limits on `replicas`. The API server itself refuses a number outside of them, whoever asks:
     /// `kubectl scale`, an autoscaler, or an edit.

@@ -482,7 +482,7 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
         let one = (minimum > 0).then(|| budget(names::budget(snap.name()), spec, None));
         return one.into_iter().collect();
     };
-    let replicas = Roster::of(&snap.ensemble).size();
+    let replicas = Roster::of(&snap.ensemble).replicas();
     if replicas < 2 {
         // A single member's drain is its user's decision.
         return Vec::new();
@@ -512,7 +512,7 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
 
 /// How many members a budget must keep.
 pub fn budget_minimum(snap: &Snapshot) -> i64 {
-    let wanted = Roster::of(&snap.ensemble).size();
+    let wanted = Roster::of(&snap.ensemble).replicas();
     i64::from(wanted.saturating_sub(snap.ensemble.spec.rollout.max_unavailable))
 }
 

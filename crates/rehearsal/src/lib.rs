@@ -4,6 +4,7 @@
 //! checks the [`invariants`] after every step, then heals everything and requires that all ends
 //! well. The conductor is the one that runs in production: only its driver is another.
 
+mod asked;
 pub mod demo;
 pub mod desk;
 pub mod driver;
@@ -14,6 +15,7 @@ pub mod forecast;
 pub mod hands_off;
 pub mod invariants;
 pub mod model;
+pub mod named;
 pub mod outcomes;
 pub mod patroni;
 pub mod process;
