@@ -7,6 +7,7 @@
 pub mod demo;
 pub mod desk;
 pub mod driver;
+pub mod etcd;
 pub mod explore;
 pub mod fault;
 pub mod fingerprint;
@@ -17,7 +18,6 @@ pub mod model;
 pub mod outcomes;
 pub mod patroni;
 pub mod process;
-pub mod raft;
 pub mod role_faults;
 pub mod role_rules;
 pub mod roles;
