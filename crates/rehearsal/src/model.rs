@@ -54,6 +54,8 @@ pub trait Model {
     fn changes(&self) -> usize;
     /// The longest time between two acknowledged writes.
     fn longest_pause_ms(&self) -> u64;
+    /// Whether it labels its pods with their roles.
+    fn labels_pods(&self) -> bool;
     /// That member leads from now on, if it can.
     fn give_lead(&mut self, now: u64, to: &str);
     /// Whether all of so many members run, one leads, and the others have what it has.

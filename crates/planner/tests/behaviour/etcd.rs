@@ -260,7 +260,7 @@ fn while_one_is_down_the_others_wait_and_the_quorum_is_named() {
     let mut world = cluster(3);
     world.unhealthy(2, NOW);
     is_silent(&mut world, 2);
-    world.prepared("2");
+    world.prepared("2").updated(2, "2");
     assert!(granted(&world).is_empty());
     let report = world.plan().report;
     let blocked = report.steps.iter().filter_map(|s| s.blocker.as_ref());

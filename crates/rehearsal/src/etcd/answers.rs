@@ -150,6 +150,10 @@ impl Model for Etcd {
         self.longest_pause_ms
     }
 
+    fn labels_pods(&self) -> bool {
+        false
+    }
+
     fn give_lead(&mut self, now: u64, to: &str) {
         self.advance(now);
         if self.in_sync(to) && self.leader() != Some(to) {
