@@ -16,7 +16,8 @@ piece_of() {
     echo "$((chosen % pieces + 1))/$pieces"
 }
 
-# Adds up cargo's "test result:" lines of one log into `sum_passed` and `sum_failed`.
+# Adds up cargo's "test result:" lines of one log into `sum_passed` and `sum_failed`. A test that was run again
+# counts by how it ended then.
 count() {
     read -r sum_passed sum_failed < <(awk '
         /^test result: / {
@@ -25,6 +26,7 @@ count() {
                 if ($i ~ /^failed;?$/) failed += $(i - 1)
             }
         }
+        /^again, alone: / { failed-- }
         END { print passed + 0, failed + 0 }' "$1")
 }
 
@@ -81,6 +83,7 @@ part() {
         printf '%s, again with: make %s\n' "$name" "$*" >>"$logs/failures"
         failures "$log" >>"$logs/failures"
     fi
+    grep '^flaky: ' "$log" >>"$logs/flaky"
     passed=$((passed + sum_passed))
     failed=$((failed + sum_failed))
     row "$name" "$used" "$minutes" "$verdict"
@@ -101,6 +104,7 @@ finish() {
     fi
     printf '=== %-10s %8s %8s\n' part used budget
     printf '    %s\n' "${table[@]}"
+    sort -u "$logs/flaky"
     if ((failed > 0)); then
         echo "=== what failed"
         head -200 "$logs/failures"

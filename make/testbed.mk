@@ -94,7 +94,7 @@ e2e: image image-writer
 	export ENSEMBLE_E2E_TIMES=$(abspath $(E2E_TIMES)); \
 	export ENSEMBLE_BIN=$(abspath $(TARGET_DIR))/release/ensemble; \
 	status=0; \
-	bash make/again.sh 'make e2e E2E_TEST=' \
+	AGAIN=4 bash make/again.sh 'make e2e E2E_TEST=' \
 		$(E2E) --include-ignored --test-threads=1000 --exact $$tests || status=$$?; \
 	bash make/slowest.sh $(E2E_TIMES); \
 	exit $$status

@@ -11,6 +11,8 @@ pub const ORDINAL: &str = "ensemble.dev/ordinal";
 pub const INCARNATION: &str = "ensemble.dev/incarnation";
 /// Which of a member's claims an object is.
 pub const CLAIM: &str = "ensemble.dev/claim";
+/// The zone that a member belongs to: on its claims, which remember it, and on its pod.
+pub const ZONE: &str = "ensemble.dev/zone";
 /// The integer version of the revision a pod was made from.
 pub const REVISION: &str = "ensemble.dev/revision";
 /// What a helper pod is for; its only value today is [`PREFETCH`].

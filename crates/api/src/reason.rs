@@ -163,6 +163,13 @@ reasons! {
         "The image can be pulled, or the template names another.",
         "Correct the image in `spec.template`, check pull secrets, or run `ensemble undo NAME`."
     }
+    ZoneHoldsQuorum {
+        wait: Advice,
+        "The loss of one zone would cost the quorum.",
+        "So many voters are in one zone that those in the others are no majority. If that zone fails, the engine accepts no writes until it is back.",
+        "The voters are spread over more zones.",
+        "Use at least three zones: add one to `spec.zones.names`, and move members with `ensemble replace`."
+    }
     CrashLooping {
         wait: Stalls,
         next: "undo",

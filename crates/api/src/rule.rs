@@ -301,6 +301,12 @@ rules! {
         EndedMakesWay "ended-makes-way"
             "A pod that has ended for good is cleared away also during a pause: nothing of it runs or ever will."
     }
+    ZoneKept "zone-kept" {
+        waivable: false,
+        "A member stays in the zone that it was created in, where its volumes are.",
+        ZonesEven "zones-even"
+            "A new member goes to the zone with the fewest members."
+    }
     RolloutNotPaused "rollout-not-paused" {
         waivable: false,
         "While the rollout is paused or the Ensemble is suspended, no member is changed for it."

@@ -112,6 +112,10 @@ pub struct EnsembleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling: Option<Scaling>,
 
+    /// Spread the members over zones. Each member gets a zone when it is created and keeps it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zones: Option<Zones>,
+
     /// The headless Service that gives each member its name in DNS. Default: NAME-members. It is
     /// created unless it exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -193,6 +197,37 @@ fn limit(holds: &str) -> Rule {
         field_path: Some(".replicas".into()),
         ..Rule::new(format!("!has(self.scaling) || {holds} || {unchanged}"))
     }
+}
+
+/// The zones that members are spread over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Zones {
+    /// The zones, as nodes are labelled with them. A new member goes to the one with the fewest members, of
+    /// equal ones to the first.
+    #[schemars(
+        length(min = 1, max = 16),
+        inner(length(min = 1, max = 63), regex(pattern = r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub names: Vec<String>,
+    /// The label of nodes that says in which zone they are.
+    #[schemars(length(min = 1, max = 316))]
+    #[serde(default = "zone_label")]
+    pub topology_key: String,
+    /// Whether a member may be started outside of its zone.
+    #[serde(default)]
+    pub mode: ZoneMode,
+}
+
+/// Whether a member may be started outside of its zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ZoneMode {
+    /// It is started in its zone or not at all.
+    #[default]
+    Require,
+    /// It is started elsewhere if its zone has no room.
+    Prefer,
 }
 
 /// One volume of each member.
@@ -351,6 +386,10 @@ impl EnsembleSpec {
             .clone()
             .unwrap_or_else(|| names::default_service(ensemble))
     }
+}
+
+fn zone_label() -> String {
+    "topology.kubernetes.io/zone".to_owned()
 }
 
 fn one() -> u32 {

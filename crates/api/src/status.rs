@@ -330,6 +330,9 @@ pub struct MemberStatus {
     /// The node it is on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub node: String,
+    /// The zone it belongs to; empty without `spec.zones`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zone: String,
     /// Whether it runs the newest revision.
     #[serde(default)]
     pub updated: bool,

@@ -1,6 +1,7 @@
 //! An Ensemble in a file, as people write it.
 
 use crate::failure::Failure;
+use ensemble_api::spec::Zones;
 use ensemble_api::{GROUP, Template, VERSION, WrongValue};
 use serde_json::Value;
 use std::io::Read;
@@ -133,6 +134,11 @@ pub fn classes(ensemble: &Value) -> Vec<String> {
     claims
         .filter_map(|c| c["spec"]["storageClassName"].as_str().map(str::to_owned))
         .collect()
+}
+
+/// The zones that an Ensemble names. What cannot be read is refused later, with its field.
+pub fn zones(ensemble: &Value) -> Option<Zones> {
+    serde_json::from_value(ensemble["spec"]["zones"].clone()).ok()
 }
 
 #[cfg(test)]

@@ -251,3 +251,12 @@ fn a_misspelt_word_is_answered_with_the_one_that_was_meant() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("ensemble explain ImageMissing"), "{text}");
 }
+
+#[test]
+fn a_file_with_zones_of_its_own_is_simulated_on_nodes_in_these_zones() {
+    let output = ensemble("simulate -f ../../samples/zones.yaml");
+    let said = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("create cache-4"), "{said}");
+    assert!(said.contains("no rule was broken"), "{said}");
+}

@@ -10,6 +10,7 @@ use crate::snapshot::Snapshot;
 use crate::time::Time;
 use crate::view::PodView;
 use crate::waivers::Waivers;
+use crate::zones::Placement;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -28,6 +29,8 @@ pub struct Cast<'s> {
     groups: BTreeMap<MemberId, OnceCell<ClaimGroup>>,
     engine: EngineView,
     waivers: Waivers,
+    /// Once somebody wants to know.
+    placement: OnceCell<Placement>,
 }
 
 /// The pod that stands under a member's name.
@@ -75,6 +78,7 @@ impl<'s> Cast<'s> {
             seats,
             engine: EngineView::default(),
             waivers,
+            placement: OnceCell::new(),
         };
         cast.engine = judged(&cast);
         cast
@@ -114,6 +118,11 @@ impl<'s> Cast<'s> {
     /// Who is who.
     pub fn engine(&self) -> &EngineView {
         &self.engine
+    }
+
+    /// The zones of all members.
+    pub fn placement(&self) -> &Placement {
+        self.placement.get_or_init(|| Placement::of(self))
     }
 
     /// The rules that people have suspended.

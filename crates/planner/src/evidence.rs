@@ -5,6 +5,7 @@ use crate::presence::Presence;
 use crate::roster::MemberId;
 use crate::snapshot::Snapshot;
 use crate::view::{ContainerState, ContainerView, PodView};
+use crate::zones;
 use ensemble_api::Reason;
 
 /// What keeps a member from serving.
@@ -63,8 +64,9 @@ pub fn of(snap: &Cast<'_>, who: MemberId) -> Option<Trouble> {
         Presence::Unreachable => silent(
             Reason::NodeUnreachable,
             format!(
-                "{name} is on node {}, which is not Ready or not known",
-                pod.node
+                "{name} is on node {}, which is not Ready or not known{}",
+                pod.node,
+                in_zone(snap, who)
             ),
             &pod.node,
         ),
@@ -72,8 +74,15 @@ pub fn of(snap: &Cast<'_>, who: MemberId) -> Option<Trouble> {
             Reason::Terminating,
             format!("{name} has ended ({})", pod.ended),
         ),
-        _ => containers(pod).or_else(|| waiting(snap, pod)),
+        _ => containers(pod).or_else(|| waiting(snap, pod, who)),
     }
+}
+
+/// What is wrong with the zone of a member, if it is the whole zone.
+fn in_zone(cast: &Cast<'_>, who: MemberId) -> String {
+    let zone = cast.placement().zone(who);
+    let wrong = zone.and_then(|zone| zones::trouble(cast, zone));
+    wrong.map_or(String::new(), |wrong| format!("; {wrong}"))
 }
 
 fn leaving(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
@@ -116,7 +125,7 @@ fn node_is_silent(snap: &Snapshot, pod: &PodView) -> bool {
 /// How long after its grace period a pod counts as stuck.
 pub const STUCK_AFTER_GRACE_SECONDS: u32 = 30;
 
-fn waiting(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
+fn waiting(snap: &Cast<'_>, pod: &PodView, who: MemberId) -> Option<Trouble> {
     let name = &pod.meta.pin.name;
     if let Some(why) = pod
         .unschedulable
@@ -129,7 +138,11 @@ fn waiting(snap: &Snapshot, pod: &PodView) -> Option<Trouble> {
         );
     }
     if let Some(why) = &pod.unschedulable {
-        return trouble(Reason::Unschedulable, format!("{name} fits no node: {why}"));
+        let zone = in_zone(snap, who);
+        return trouble(
+            Reason::Unschedulable,
+            format!("{name} fits no node: {why}{zone}"),
+        );
     }
     if pod.anything_runs() && snap.memory.pod(&pod.meta.pin.uid).once_ready {
         return trouble(Reason::NotReady, format!("{name} runs and is not Ready"));

@@ -43,6 +43,7 @@ pub mod waivers;
 pub mod wanted;
 pub mod wish;
 pub mod write;
+pub mod zones;
 
 pub use plan::{Plan, plan};
 pub use safety::{

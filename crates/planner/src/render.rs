@@ -5,6 +5,8 @@ use crate::memory::Images;
 use crate::mutants;
 use crate::roster::{MemberId, Roster};
 use crate::snapshot::Snapshot;
+use crate::zones;
+use ensemble_api::spec::Zones;
 use ensemble_api::{Rule, labels, names};
 use serde_json::{Map, Value, json};
 
@@ -84,6 +86,9 @@ pub fn pod(snap: &Cast<'_>, member: Member<'_>) -> Value {
     };
     let mut labels_ = metadata("labels");
     labels_.extend(pod_labels(snap, member.who, member.incarnation));
+    if let Some(zone) = snap.placement().zone(member.who) {
+        labels_.insert(labels::ZONE.into(), zone.into());
+    }
     labels_.insert(labels::REVISION_HASH.into(), member.revision.into());
     labels_.insert(labels::REVISION.into(), member.number.to_string().into());
     recommended(snap, &mut labels_);
@@ -108,12 +113,16 @@ pub fn pod(snap: &Cast<'_>, member: Member<'_>) -> Value {
 
 fn pod_spec(snap: &Cast<'_>, who: MemberId, mut spec: Map<String, Value>) -> Value {
     let name = snap.name_of(who);
+    let told = environment(snap, &name, who);
     for list in ["initContainers", "containers"] {
         let containers = spec.get_mut(list).and_then(Value::as_array_mut);
         containers
             .into_iter()
             .flatten()
-            .for_each(|c| add_environment(c, snap.name(), &name, who));
+            .for_each(|c| add_environment(c, &told));
+    }
+    if let Some((zones, zone)) = zone(snap, who) {
+        zones::pin(&mut spec, zones, zone);
     }
     let claims = snap.ensemble.spec.claims.iter().map(|claim| {
         let claim_name = snap.roster().claim(&claim.name, who);
@@ -139,8 +148,26 @@ fn pod_spec(snap: &Cast<'_>, who: MemberId, mut spec: Map<String, Value>) -> Val
     Value::Object(spec)
 }
 
+fn zone<'c>(cast: &'c Cast<'_>, who: MemberId) -> Option<(&'c Zones, &'c str)> {
+    let zones = cast.ensemble.spec.zones.as_ref()?;
+    Some((zones, cast.placement().zone(who)?))
+}
+
+/// What every container of a member is told.
+fn environment(cast: &Cast<'_>, member: &str, who: MemberId) -> Vec<(&'static str, String)> {
+    let mut told = vec![
+        ("ENSEMBLE_NAME", cast.name().to_owned()),
+        ("ENSEMBLE_MEMBER", member.to_owned()),
+        ("ENSEMBLE_ORDINAL", who.ordinal.to_string()),
+    ];
+    if let Some((zones, zone)) = zone(cast, who) {
+        told.extend(zones::environment(zones, zone));
+    }
+    told
+}
+
 /// What the user sets under the same name wins.
-fn add_environment(container: &mut Value, ensemble: &str, member: &str, who: MemberId) {
+fn add_environment(container: &mut Value, told: &[(&str, String)]) {
     let Some(container) = container.as_object_mut() else {
         return;
     };
@@ -148,16 +175,10 @@ fn add_environment(container: &mut Value, ensemble: &str, member: &str, who: Mem
     let Some(env) = env.as_array_mut() else {
         return;
     };
-    let ordinal = who.ordinal.to_string();
-    let ours = [
-        ("ENSEMBLE_NAME", ensemble),
-        ("ENSEMBLE_MEMBER", member),
-        ("ENSEMBLE_ORDINAL", ordinal.as_str()),
-    ];
-    for (name, value) in ours.into_iter().rev() {
+    for (name, value) in told.iter().rev() {
         let present = env
             .iter()
-            .any(|e| e.get("name").and_then(Value::as_str) == Some(name));
+            .any(|e| e.get("name").and_then(Value::as_str) == Some(*name));
         if !present {
             // First, so that the user's own variables may refer to them.
             env.insert(0, json!({"name": name, "value": value}));
@@ -228,6 +249,9 @@ pub fn claim(
 ) -> Value {
     let mut labels_ = identity(snap, who, life);
     labels_.insert(labels::CLAIM.into(), claim.into());
+    if let Some(zone) = snap.placement().zone(who) {
+        labels_.insert(labels::ZONE.into(), zone.into());
+    }
     recommended(snap, &mut labels_);
     let when_deleted = format!("{:?}", snap.ensemble.spec.storage.when_deleted);
     let mut spec = spec.clone();

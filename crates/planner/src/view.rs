@@ -300,6 +300,8 @@ pub struct NodeView {
     pub memory: Option<Quantity>,
     /// Major and minor version of its kubelet, if it says so.
     pub kubelet: Option<(u32, u32)>,
+    /// Its labels, which tell its zone.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// `v1.33.4+k3s1` as 1 and 33.
@@ -331,6 +333,7 @@ impl View for NodeView {
             cpu: has("cpu"),
             memory: has("memory"),
             kubelet: version(&text(node, "/status/nodeInfo/kubeletVersion")),
+            labels: strings(at(node, "/metadata/labels"), |_| true),
         })
     }
 }

@@ -144,6 +144,21 @@ const CASES: &[Case] = &[
         let created = created_members(&world.plan());
         created.iter().filter(|c| c.starts_with("Pod ")).count() == 2
     }),
+    (Rule::ZonesEven, || {
+        let mut world = World::new(2);
+        world.revision("1", 1).passed("1").ledger(2, "");
+        world.spec(&json!({"zones": {"names": ["a", "b"]}}));
+        let claim = body(&world.plan(), Kind::Claim, "data-orders-1");
+        claim["metadata"]["labels"]["ensemble.dev/zone"] == "b"
+    }),
+    (Rule::ZoneKept, || {
+        let mut world = World::settled(2);
+        world.spec(&json!({"zones": {"names": ["a", "b"]}}));
+        let zone = json!({"metadata": {"labels": {"ensemble.dev/zone": "b"}}});
+        world.change_claim("data", 0, &zone).gone(0);
+        let pod = body(&world.plan(), Kind::Pod, "orders-0");
+        pod["metadata"]["labels"]["ensemble.dev/zone"] == "b"
+    }),
     (Rule::LedgerFirst, || {
         let mut world = World::new(1);
         world.revision("1", 1).passed("1");

@@ -32,6 +32,7 @@ mod vote_rules;
 pub mod votes;
 pub mod waived;
 pub mod world;
+pub mod zoned;
 
 pub use explore::{Findings, explore};
 pub use fault::Fault;

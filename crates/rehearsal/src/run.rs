@@ -15,6 +15,7 @@ use crate::scenario::{self, Line, Scenario};
 use crate::translate;
 use crate::vote_rules::VoteRules;
 use crate::world::{self, World};
+use crate::zoned::Stays;
 use ensemble_conductor::{ApiCall, Ask, CallId, EngineCall, Outcome, Time, Verb};
 use simkube::{Change, Request, Resource};
 use std::collections::BTreeMap;
@@ -114,6 +115,7 @@ pub struct Rehearsal {
     roles: RoleRules,
     votes: VoteRules,
     outcomes: Outcomes,
+    stays: Stays,
     rate: Rate,
     /// Of the journal, how much was looked at for volumes that are gone.
     volumes: usize,
@@ -149,6 +151,7 @@ impl Rehearsal {
             roles: RoleRules::default(),
             votes: VoteRules::default(),
             outcomes: Outcomes::default(),
+            stays: Stays::default(),
             rate: Rate::default(),
             volumes: 0,
             heal: Vec::new(),
@@ -415,6 +418,7 @@ impl Rehearsal {
         let checked = checked.and_then(|()| self.votes.check(&self.scene.world));
         let calm = self.faults.is_empty();
         let checked = checked.and_then(|()| self.outcomes.check(&self.scene.world, calm));
+        let checked = checked.and_then(|()| self.stays.check(&self.scene.world));
         checked.map_err(|b| self.broken(b))
     }
 

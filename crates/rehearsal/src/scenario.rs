@@ -8,6 +8,7 @@ use crate::tight;
 use crate::votes;
 use crate::waived;
 use crate::world::{NAMESPACE, World, container, orders};
+use crate::zoned;
 use ensemble_api::{EnsembleStatus, Reason};
 use serde_json::{Value, json};
 use simkube::{Propagation, Request, Resource};
@@ -51,6 +52,7 @@ pub static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
         .iter()
         .chain(sizes::EQUALS)
         .chain(tight::ALL)
+        .chain(zoned::ALL)
         .chain(&*roles::ALL)
         .chain(votes::ALL)
         .chain(waived::ALL);

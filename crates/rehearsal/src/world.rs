@@ -1,5 +1,6 @@
 //! The cluster that every rehearsal starts from: three nodes in three zones.
 
+use ensemble_api::spec::Zones;
 use serde_json::{Value, json};
 use simkube::config::{Behaviour, Config};
 use simkube::{Cluster, NodeSpec, Resource};
@@ -75,6 +76,16 @@ pub fn add_nodes(world: &mut World, count: u8) {
             .cluster
             .add_node(NodeSpec::new(&name).zone(&zone))
             .expect("a fresh cluster takes nodes");
+    }
+}
+
+/// The same in zones of the user's own, at least one node in each.
+pub fn add_nodes_in(world: &mut World, count: u8, zones: &Zones) {
+    let count = usize::from(count).max(zones.names.len());
+    for (letter, zone) in ('a'..='z').zip(zones.names.iter().cycle()).take(count) {
+        let node = NodeSpec::new(&format!("node-{letter}")).label(&zones.topology_key, zone);
+        let added = world.cluster.add_node(node);
+        added.expect("a fresh cluster takes nodes");
     }
 }
 

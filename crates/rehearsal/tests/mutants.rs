@@ -86,6 +86,7 @@ const MUTANTS: &[Mutant] = &[
     needed(Rule::PutBackNoticed, "put-back").stalls(),
     needed(Rule::GenerationsTold, "old-kubelet").stalls(),
     needed(Rule::GrowthPaced, "growth").stalls(),
+    needed(Rule::ZonesEven, "zones").stalls(),
     needed(Rule::WaivedForOneMember, "waive"),
     needed(Rule::WaiverExpires, "waive"),
     // Roles: what a member is.
@@ -130,6 +131,10 @@ const NOT_SHOWN: &[(Rule, &str)] = &[
     (
         Rule::SomeRulesStand,
         "the API server refuses a request for such a rule before we see it",
+    ),
+    (
+        Rule::ZoneKept,
+        "the simulator's volumes are in a zone, and keep their member there by themselves",
     ),
     (Rule::IdentityKnown, CALM),
     (Rule::ViewCurrent, CALM),

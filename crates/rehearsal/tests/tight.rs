@@ -2,7 +2,7 @@
 
 mod common;
 
-use ensemble_rehearsal::tight;
+use ensemble_rehearsal::{tight, zoned};
 
 #[test]
 fn every_script_in_a_tight_cluster_ends_well_on_a_calm_day() {
@@ -23,4 +23,16 @@ fn every_script_in_a_tight_cluster_ends_well_on_a_calm_day() {
 #[test]
 fn no_single_fault_breaks_an_invariant_in_a_tight_cluster() {
     common::sweep(&common::swept(tight::ALL), common::Part::chosen(12));
+}
+
+#[test]
+fn every_script_with_zones_ends_well_on_a_calm_day() {
+    common::calm(&common::chosen(zoned::ALL), |run| {
+        format!("{} disruptions", run.disruptions)
+    });
+}
+
+#[test]
+fn no_single_fault_moves_a_member_to_another_zone() {
+    common::sweep(&common::swept(zoned::ALL), common::Part::chosen(8));
 }

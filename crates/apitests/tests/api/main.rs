@@ -20,3 +20,4 @@ mod samples;
 mod scale;
 mod validation;
 mod waive;
+mod zones;

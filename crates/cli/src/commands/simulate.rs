@@ -24,7 +24,8 @@ pub fn run(global: &Global, args: &Simulate) -> Result<Exit, Failure> {
         .as_deref()
         .or(metadata["namespace"].as_str());
     let namespace = namespace.unwrap_or("default").to_owned();
-    let mut stage = Stage::blank(&namespace, &name, args.nodes, &file::classes(&wanted));
+    let (classes, zones) = (file::classes(&wanted), file::zones(&wanted));
+    let mut stage = Stage::in_zones(&namespace, &name, args.nodes, &classes, zones.as_ref());
     let troubles = troubles(&stage, args, &wanted)?;
     if let Some(before) = &before {
         check_same(args, before, &name)?;

@@ -101,6 +101,14 @@ pub const ALL: &[Guarantee] = &[
         ],
     },
     Guarantee {
+        rule: Rule::ZoneKept,
+        file: "crates/planner/src/zones.rs",
+        tests: &[
+            "a_member_that_is_made_anew_stays_in_the_zone_of_its_claims",
+            "new_members_go_to_the_zone_with_the_fewest_members",
+        ],
+    },
+    Guarantee {
         rule: Rule::StillWanted,
         file: CONFIRM,
         tests: &[

@@ -61,23 +61,24 @@ fn head(seen: &Seen, status: &EnsembleStatus, now: Timestamp, paint: Paint) -> S
     text
 }
 
-/// Members of one node stand together, those without a node last.
+/// Members of one zone and one node stand together, those without last.
 fn members(status: &EnsembleStatus, paint: Paint) -> String {
     let mut members: Vec<&MemberStatus> = status.members.iter().collect();
     let roles = members.iter().any(|m| !m.role.is_empty());
-    members.sort_by_key(|m| (m.node.is_empty(), m.node.clone()));
-    let mut before: Option<&str> = None;
+    let zones = members.iter().any(|m| !m.zone.is_empty());
+    let last = |place: &String| (place.is_empty(), place.clone());
+    members.sort_by_key(|m| (last(&m.zone), last(&m.node)));
+    let (mut zone_before, mut before): (Option<&str>, Option<&str>) = (None, None);
     let rows: Vec<Vec<String>> = members
         .into_iter()
         .map(|member| {
-            let node = if member.node.is_empty() {
-                "-"
-            } else {
-                member.node.as_str()
-            };
-            let shown = if before == Some(node) { "" } else { node };
-            before = Some(node);
-            let mut row = vec![shown.to_owned(), member.name.clone()];
+            let zone = zones.then(|| once(&mut zone_before, &member.zone));
+            if zone.is_some_and(|zone| !zone.is_empty()) {
+                before = None;
+            }
+            let node = once(&mut before, &member.node);
+            let mut row: Vec<String> = zone.into_iter().map(str::to_owned).collect();
+            row.extend([node.to_owned(), member.name.clone()]);
             if roles {
                 row.push(role(member));
             }
@@ -93,6 +94,9 @@ fn members(status: &EnsembleStatus, paint: Paint) -> String {
     if roles {
         heading.insert(2, "ROLE");
     }
+    if zones {
+        heading.insert(0, "ZONE");
+    }
     let mut text = table(&heading, &rows, |at, cell| {
         if heading[at] == "PRESENCE" {
             paint.state(cell)
@@ -104,6 +108,15 @@ fn members(status: &EnsembleStatus, paint: Paint) -> String {
         text.push_str("(those that need attention first; the rest is not listed)\n");
     }
     text
+}
+
+/// A place, unless it stands in the line above.
+fn once<'m>(before: &mut Option<&'m str>, place: &'m str) -> &'m str {
+    let place = if place.is_empty() { "-" } else { place };
+    match before.replace(place) {
+        Some(same) if same == place => "",
+        _ => place,
+    }
 }
 
 /// What a member plays, and whether it could take over.

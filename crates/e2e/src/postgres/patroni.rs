@@ -127,12 +127,22 @@ impl Postgres<'_> {
         .await
     }
 
-    /// Asks Patroni to hand the lead over, and waits until everybody follows.
+    /// Brings the lead to a member and waits until everybody follows. Asked again until it is there: members
+    /// may still be coming back from what another test did, and Patroni refuses or gives up meanwhile.
     pub async fn lead_at(&self, wanted: &str) -> Result<()> {
-        let leader = self.leader().await?;
-        if leader != wanted {
-            self.switch(&leader, wanted).await?;
-        }
+        eventually(&format!("{wanted} leads"), LIMIT, async || {
+            let leader = self.leader().await?;
+            if leader != wanted {
+                let streaming = self.streaming().await?;
+                ensure!(
+                    streaming.iter().any(|s| s == wanted),
+                    "{wanted} does not stream"
+                );
+                self.switch(&leader, wanted).await?;
+            }
+            Ok(Some(()))
+        })
+        .await?;
         self.until_all_stream(LIMIT).await
     }
 

@@ -6,3 +6,4 @@ mod members;
 mod others;
 mod postgres;
 mod testbed;
+mod zones;

@@ -507,6 +507,7 @@ fn members(snap: &Cast<'_>, revisions: &Revisions) -> Vec<MemberStatus> {
             .our_pod(who)
             .map(|p| p.node.clone())
             .unwrap_or_default(),
+        zone: snap.placement().zone(who).unwrap_or_default().to_owned(),
         updated: is_updated(snap, revisions, who),
         message: evidence::of(snap, who)
             .map(|t| t.message)

@@ -12,6 +12,7 @@ use crate::steps::claims::Claimed;
 use crate::steps::services;
 use crate::view::{BudgetView, Meta};
 use crate::write::Write;
+use crate::zones;
 use ensemble_api::report::Action;
 use ensemble_api::spec::{Disruption, Keep};
 use ensemble_api::{Reason, labels, names};
@@ -38,6 +39,7 @@ pub fn run(
     services::run(snap, sheet);
     budgets(snap, sheet);
     old_revisions(snap, revisions, sheet);
+    zones(snap, sheet);
     marks(snap, &claimed.lives.ledgers, sheet)
 }
 
@@ -153,6 +155,21 @@ fn old_revisions(snap: &Cast<'_>, revisions: &Revisions, sheet: &mut Sheet<'_>) 
             kind: Kind::Revision,
             pin,
         });
+    }
+}
+
+/// Claims remember in which zone their member is; and it is said if one zone holds too many voters.
+fn zones(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
+    for (claim, zone) in zones::unmarked(snap) {
+        sheet.write(Write::Patch {
+            kind: Kind::Claim,
+            pin: claim.meta.pin.clone(),
+            body: json!({"metadata": {"labels": {labels::ZONE: zone}}}),
+        });
+    }
+    if let Some(message) = zones::decisive(snap) {
+        let blocker = blocker(snap, Reason::ZoneHoldsQuorum, message);
+        sheet.block(Action::Maintain, None, "spec.zones", blocker);
     }
 }
 

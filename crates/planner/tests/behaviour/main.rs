@@ -40,3 +40,4 @@ mod unsticking;
 mod upkeep;
 mod waivers;
 mod wild;
+mod zones;

@@ -14,6 +14,7 @@ use crate::invariants::Checker;
 use crate::model;
 use crate::scenario;
 use crate::world::{self, World};
+use ensemble_api::spec::Zones;
 use record::Recorder;
 use serde_json::Value;
 pub use simkube::Status;
@@ -39,8 +40,22 @@ pub struct Stage {
 impl Stage {
     /// A cluster of so many nodes in three zones, with nothing in it.
     pub fn blank(namespace: &str, name: &str, nodes: u8, classes: &[String]) -> Self {
+        Self::in_zones(namespace, name, nodes, classes, None)
+    }
+
+    /// The same, with a node at least in each of these zones.
+    pub fn in_zones(
+        namespace: &str,
+        name: &str,
+        nodes: u8,
+        classes: &[String],
+        zones: Option<&Zones>,
+    ) -> Self {
         let mut world = world::empty(Config::default(), namespace, name);
-        world::add_nodes(&mut world, nodes);
+        match zones {
+            Some(zones) => world::add_nodes_in(&mut world, nodes, zones),
+            None => world::add_nodes(&mut world, nodes),
+        }
         world::add_class(&mut world, "standard", true);
         for class in classes.iter().filter(|c| *c != "standard") {
             world::add_class(&mut world, class, false);

@@ -3,6 +3,10 @@
 //! A member is known by its [`MemberId`] everywhere else. Identity is read from labels; a name is only
 //! rendered from it, and read here alone, to find whose place a thing takes that carries no labels.
 
+mod seats;
+
+pub use seats::GroupWish;
+
 use crate::view::{ClaimView, EnsembleView, PodView};
 use ensemble_api::Rule;
 use ensemble_api::names::DEFAULT_GROUP;
@@ -67,8 +71,9 @@ pub struct Roster {
 impl Roster {
     /// As the spec asks for.
     pub fn of(ensemble: &EnsembleView) -> Self {
-        let group = GroupIx(0);
-        let ordinals = 0..ensemble.spec.replicas;
+        let wish = GroupWish {
+            replicas: ensemble.spec.replicas,
+        };
         Self {
             ensemble: ensemble.name().to_owned(),
             uid: ensemble.uid().to_owned(),
@@ -76,9 +81,7 @@ impl Roster {
                 name: DEFAULT_GROUP.to_owned(),
                 prefix: [ensemble.name(), "-"].concat(),
             }],
-            wanted: ordinals
-                .map(|ordinal| MemberId { group, ordinal })
-                .collect(),
+            wanted: seats::wanted_of(GroupIx(0), &wish),
         }
     }
 
