@@ -62,9 +62,10 @@ impl<'a> Names<'a> {
         };
         for (id, listed) in said.flat_map(|s: &Sighting| &s.listed) {
             let ours = listed.called().find_map(|n| hearing.roster.named(n));
-            match ours {
-                Some(who) => drop(names.members.insert(*id, who)),
-                None => drop(names.others.insert(*id, listed.name.clone())),
+            if let Some(who) = ours {
+                names.members.insert(*id, who);
+            } else {
+                names.others.insert(*id, listed.name.clone());
             }
         }
         names
