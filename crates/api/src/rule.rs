@@ -279,7 +279,9 @@ rules! {
     }
     QuorumHolds "quorum-holds" {
         waivable: true,
-        "Where members vote, as many voters are left as the engine needs when one is disrupted.";
+        "Where members vote, as many voters are left as the engine needs when one is disrupted.",
+        BudgetKeepsQuorum "budget-keeps-quorum"
+            "A PodDisruptionBudget of members that vote keeps a majority, whatever `rollout.maxUnavailable` allows.";
         FewVotersGiveWay "few-voters-give-way"
             "With one or two voters no change would ever keep the quorum: all others must be there instead.";
         VoterMissedAlready "voter-missed-already"

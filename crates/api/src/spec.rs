@@ -71,8 +71,11 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("(has(self.claims) ? self.claims.map(c, c.name) : []) == (has(oldSelf.claims) ? oldSelf.claims.map(c, c.name) : [])").message(
         "spec.claims: claims cannot be added or removed yet; create a new Ensemble with the claims that it needs"
     ),
-    validation = Rule::new("!has(self.engine) || has(self.engine.patroni) != has(self.engine.labels)").message(
-        "spec.engine: exactly one of patroni and labels must be set; for PostgreSQL under Patroni write 'patroni: {}'"
+    validation = Rule::new("!has(self.engine) || (has(self.engine.patroni) ? 1 : 0) + (has(self.engine.etcd) ? 1 : 0) + (has(self.engine.labels) ? 1 : 0) == 1").message(
+        "spec.engine: exactly one of patroni, etcd and labels must be set; for PostgreSQL under Patroni write 'patroni: {}', for etcd 'etcd: {}'"
+    ),
+    validation = Rule::new("!has(self.engine) || !has(self.engine.etcd) || self.replicas == oldSelf.replicas").message(
+        "spec.replicas: cannot be changed with spec.engine.etcd yet, since members would have to join and leave etcd's own member list; put back the old number"
     ),
     validation = Rule::new("!has(self.engine) || !has(self.engine.labels) || (has(self.rollout) && has(self.rollout.primary) && self.rollout.primary == 'Restart')").message(
         "spec.rollout.primary: must be Restart with spec.engine.labels, since labels tell who leads and hand nothing over; set it, or use an engine that can switch over"

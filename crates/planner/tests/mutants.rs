@@ -425,6 +425,11 @@ const CASES: &[Case] = &[
         world.spec(&json!({"rollout": {"maxUnavailable": 5}}));
         granted(world.prepared("2")).len() == 2
     }),
+    (Rule::BudgetKeepsQuorum, || {
+        let mut world = World::new(5);
+        world.spec(&json!({"engine": {"etcd": {}}, "rollout": {"maxUnavailable": 4}}));
+        kept_by_budgets(&world) == [3]
+    }),
     (Rule::FewVotersGiveWay, || {
         granted(World::voting(2).prepared("2")) == ["orders-1"]
     }),

@@ -188,6 +188,7 @@ const NOT_SHOWN: &[(Rule, &str)] = &[
     (Rule::RecoverySparesOnceReady, CALM),
     (Rule::SwitchWaitIsBounded, CALM),
     (Rule::VoterMissedAlready, CALM),
+    (Rule::BudgetKeepsQuorum, CALM),
     (Rule::LeadContested, NAMED),
     (Rule::LeaderBacked, NAMED),
     (Rule::ApartCostsNoBudget, NO_TAGS),

@@ -101,13 +101,12 @@ fn lead(snap: &Cast<'_>, safety: &Safety<'_>, sheet: &mut Sheet<'_>) {
     sheet.block(Action::Follow, None, "roles", blocker);
 }
 
-/// The leader's pod must carry the label by which the primary Service finds it.
+/// The leader's pod must carry the label by which the primary Service finds it, where roles are told by one.
 fn labelled(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let (Some(engine), Lead::One { who, .. }) = (&snap.ensemble.spec.engine, snap.lead()) else {
         return;
     };
-    let label = engine.role_label();
-    let Some(pod) = snap.our_pod(*who) else {
+    let (Some(label), Some(pod)) = (engine.role_label(), snap.our_pod(*who)) else {
         return;
     };
     let found = pod.meta.label(label.key);

@@ -10,6 +10,7 @@ mod claims;
 mod consent;
 mod create;
 mod deletion;
+mod etcd;
 mod evicted;
 mod growth;
 mod in_place;
