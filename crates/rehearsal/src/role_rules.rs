@@ -333,7 +333,7 @@ fn disruption(
     }
     let leaderless = target.at.saturating_sub(model.last_led());
     // Where nobody is to stay, nobody is to lead.
-    if leaderless > LOOK_MS && target.replicas > 0 {
+    if leaderless > LOOK_MS && !target.asked.is_empty() {
         let seen = format!(
             "{} was disrupted and nobody has led for {leaderless} ms; {}",
             target.name,
