@@ -586,10 +586,8 @@ impl Driver for Rehearsal {
 }
 
 fn is_write(call: &ApiCall) -> bool {
-    !matches!(
-        call.verb(),
-        Verb::Get | Verb::List | Verb::Create { dry_run: true }
-    )
+    use Verb::{Create, Get, List};
+    !matches!(call.verb(), Get | List | Create { dry_run: true })
 }
 
 fn describe(call: &ApiCall) -> String {
