@@ -327,7 +327,7 @@ pub struct MemberStatus {
     pub name: String,
     /// What is known of its pod: Absent, Down, Starting, Serving, Unhealthy, Leaving, Unreachable.
     pub presence: String,
-    /// What it plays, by the engine's word: Primary, Replica, or Unknown; empty without an engine.
+    /// What it plays, by the engine's word: Primary, Replica, Learner or Unknown; empty without an engine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// Whether it follows the primary closely enough to take over.
