@@ -48,7 +48,7 @@ SWEEP_BUILD := $(if $(PART),--workspace $(MUTANTS),--profile sweep -p ensemble-r
 .PHONY: sweep
 sweep: ## every kind of fault at every call of every scenario, or one PART of it; no root, no network
 	ENSEMBLE_SWEEP=$(or $(PART),all) $(CARGO) test $(SWEEP_BUILD) $(LOCKED) --no-fail-fast \
-		--test sweep --test roles --test tight -- --nocapture no_single_fault
+		--test sweep --test roles --test tight --test named -- --nocapture no_single_fault
 
 # FINGERPRINTS="--against FILE" compares with an earlier output; "--help" says what else there is.
 .PHONY: fingerprints

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How the roles of members are known, and how the lead is handed over. Exactly one of `patroni`
-/// and `labels`.
+/// How the roles of members are known, and how the lead is handed over. Exactly one of `patroni`,
+/// `etcd` and `labels`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Engine {
@@ -21,12 +21,17 @@ pub struct Engine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patroni: Option<Patroni>,
 
+    /// etcd: members that vote. It is upgraded without losing its quorum, and its leader moves once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<Etcd>,
+
     /// Another agent already labels the pods with their roles. Ensemble can see who leads, and can
     /// hand nothing over: `rollout.primary` must be Restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<RoleLabels>,
 
-    /// How far a replica may be behind and still count as in sync, in bytes of its log.
+    /// How far a replica may be behind and still count as in sync, in bytes of its log. With etcd it
+    /// is a number of log entries, and never more than 5000.
     #[serde(default = "sixteen_mi")]
     #[schemars(length(min = 1, max = 32), regex(pattern = r"^[0-9]+(Ki|Mi|Gi)?$"))]
     pub max_lag: String,
@@ -104,6 +109,28 @@ pub struct Patroni {
     pub parameters: BTreeMap<String, String>,
 }
 
+/// etcd, asked through its own JSON gateway on the port for clients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Etcd {
+    /// The port for clients in each member.
+    #[serde(default = "etcd_port")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: u16,
+
+    /// Speak TLS with the members. The CA in the Secret's `ca.crt` is trusted; a client's
+    /// certificate is sent if it has `tls.crt` and `tls.key`.
+    #[serde(default)]
+    pub tls: bool,
+
+    /// A Secret in this namespace with what `tls` needs, and with `username` and `password` of a user
+    /// with the role `root` if etcd's authentication is on, which needs `tls`. The controller may read
+    /// no Secret by itself: grant it `get` on this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub secret_name: Option<String>,
+}
+
 /// Roles by a label that somebody else sets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -154,28 +181,25 @@ pub struct RoleLabel<'a> {
 }
 
 impl Engine {
-    /// The label that tells roles, whoever sets it.
-    pub fn role_label(&self) -> RoleLabel<'_> {
-        match (&self.patroni, &self.labels) {
-            (Some(p), _) => RoleLabel {
-                key: &p.role_label,
-                primary: &p.primary_value,
-                replica: &p.replica_value,
-            },
-            (None, Some(l)) => RoleLabel {
+    /// The label that tells roles, whoever sets it; none where nobody labels pods, and clients reach
+    /// whichever member they like.
+    pub fn role_label(&self) -> Option<RoleLabel<'_>> {
+        let patroni = self.patroni.as_ref().map(|p| RoleLabel {
+            key: &p.role_label,
+            primary: &p.primary_value,
+            replica: &p.replica_value,
+        });
+        let labels = || {
+            self.labels.as_ref().map(|l| RoleLabel {
                 key: &l.key,
                 primary: &l.primary_value,
                 replica: &l.replica_value,
-            },
-            (None, None) => RoleLabel {
-                key: names::DEFAULT_ROLE_LABEL,
-                primary: "primary",
-                replica: "replica",
-            },
-        }
+            })
+        };
+        patroni.or_else(labels)
     }
 
-    /// The port on which its agent is asked, if it can be asked at all.
+    /// The port of the agent beside it, which is not for clients, if it has one.
     pub fn agent_port(&self) -> Option<u16> {
         self.patroni.as_ref().map(|p| p.port)
     }
@@ -185,8 +209,8 @@ impl Engine {
         self.patroni.as_ref().map(|p| &p.parameters)
     }
 
-    /// How far behind a replica may be, in bytes.
-    pub fn max_lag_bytes(&self) -> u64 {
+    /// How far behind a replica may be, in the engine's own measure.
+    pub fn max_lag(&self) -> u64 {
         let digits = self.max_lag.trim_end_matches(|c: char| !c.is_ascii_digit());
         let number: u64 = digits.parse().unwrap_or(16 << 20);
         let factor = match &self.max_lag[digits.len()..] {
@@ -211,6 +235,10 @@ fn patroni_port() -> u16 {
     8008
 }
 
+fn etcd_port() -> u16 {
+    2379
+}
+
 fn role() -> String {
     names::DEFAULT_ROLE_LABEL.into()
 }
@@ -232,12 +260,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lag_is_read_in_bytes() {
+    fn a_lag_is_read_with_its_unit() {
         let engine = |lag: &str| -> Engine {
             serde_json::from_value(serde_json::json!({"patroni": {}, "maxLag": lag})).unwrap()
         };
-        assert_eq!(engine("7").max_lag_bytes(), 7);
-        assert_eq!(engine("2Ki").max_lag_bytes(), 2048);
-        assert_eq!(engine("16Mi").max_lag_bytes(), 16 << 20);
+        assert_eq!(engine("7").max_lag(), 7);
+        assert_eq!(engine("2Ki").max_lag(), 2048);
+        assert_eq!(engine("16Mi").max_lag(), 16 << 20);
+    }
+
+    #[test]
+    fn where_nobody_labels_pods_no_label_tells_roles() {
+        let engine =
+            |which: serde_json::Value| -> Engine { serde_json::from_value(which).unwrap() };
+        let etcd = engine(serde_json::json!({"etcd": {}}));
+        assert_eq!(etcd.role_label(), None);
+        assert_eq!(etcd.etcd.map(|e| (e.port, e.tls)), Some((2379, false)));
+        let patroni = engine(serde_json::json!({"patroni": {}}));
+        assert_eq!(
+            patroni.role_label().map(|l| l.key.to_owned()),
+            Some("role".into())
+        );
     }
 }

@@ -40,6 +40,13 @@ pub const MADE_OF: &str = "ensemble.dev/made-of";
 /// On a claim that took the place of a born member's: the last group of its uid, written by a person
 /// who knows that its volume holds the member's data.
 pub const ACCEPTED: &str = "ensemble.dev/accepted";
+/// On a claim: its member was removed for good, and what that says about the claim, [`KEPT`] or
+/// [`BY_POLICY`]. It outlives a lost status.
+pub const RETIRED: &str = "ensemble.dev/retired";
+/// The value of [`RETIRED`] of a claim that is kept whatever policy says.
+pub const KEPT: &str = "keep";
+/// The value of [`RETIRED`] of a claim that follows `storage.whenScaled`.
+pub const BY_POLICY: &str = "when-scaled";
 /// On a claim: what happens to it when its Ensemble is deleted.
 pub const WHEN_DELETED: &str = "ensemble.dev/when-deleted";
 /// The finalizer of an Ensemble whose claims are to be deleted with it.

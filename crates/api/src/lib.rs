@@ -10,6 +10,7 @@ pub mod crd;
 pub mod engine;
 pub mod labels;
 pub mod names;
+pub mod offline;
 pub mod reason;
 pub mod report;
 pub mod request;

@@ -34,8 +34,8 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("self == oldSelf").message(
         "spec: a request cannot be changed; delete it and create another"
     ),
-    validation = Rule::new("(has(self.rebuild) ? 1 : 0) + (has(self.switch) ? 1 : 0) + (has(self.approve) ? 1 : 0) + (has(self.waive) ? 1 : 0) == 1").message(
-        "spec: exactly one of rebuild, switch, approve and waive must be set"
+    validation = Rule::new("(has(self.rebuild) ? 1 : 0) + (has(self.switch) ? 1 : 0) + (has(self.approve) ? 1 : 0) + (has(self.waive) ? 1 : 0) + (has(self.remove) ? 1 : 0) + (has(self.replace) ? 1 : 0) == 1").message(
+        "spec: exactly one of rebuild, switch, approve, waive, remove and replace must be set"
     ),
     validation = Rule::new("!has(self.waive) || (has(self.reason) && self.reason.trim() != '')").message(
         "spec.reason: required with waive; say why the risk is taken, for those who read it later"
@@ -57,6 +57,12 @@ pub struct EnsembleRequestSpec {
     /// Suspend one safety rule for one member and a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waive: Option<Waive>,
+    /// Remove one member for good. The next ordinal takes its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove: Option<Remove>,
+    /// Replace one member by another under the next ordinal, which is in sync before it leaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace: Option<Replace>,
     /// Why, in the asker's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
@@ -113,6 +119,28 @@ pub struct Waive {
     /// For how long, from when the request is created.
     #[schemars(range(min = 60, max = 86400))]
     pub for_seconds: u32,
+}
+
+/// Remove one member for good. Its ordinal is never used again, and the next one takes its place, so that
+/// `replicas` members run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Remove {
+    /// The member, by name: `orders-1`.
+    #[schemars(length(min = 1, max = 63))]
+    pub member: String,
+    /// Keep its PersistentVolumeClaims. Otherwise they follow `storage.whenScaled`.
+    #[serde(default)]
+    pub keep_volumes: bool,
+}
+
+/// Replace one member by another under the next ordinal. It leaves once its successor is in sync.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Replace {
+    /// The member, by name: `orders-1`.
+    #[schemars(length(min = 1, max = 63))]
+    pub member: String,
 }
 
 impl Waive {

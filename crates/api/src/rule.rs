@@ -101,7 +101,9 @@ rules! {
         LetGoWrittenFirst "let-go-written-first"
             "A claim is deleted only after its deletion was recorded in the status.",
         LetGoByUid "let-go-by-uid"
-            "Only the claim with the recorded uid is deleted, not another of the same name."
+            "Only the claim with the recorded uid is deleted, not another of the same name.",
+        OfflineKeepsItsClaims "offline-keeps-its-claims"
+            "The claims of an offline member are kept, whatever storage.whenScaled says: it comes back on them."
     }
     OneChangeAtATime "one-change-at-a-time" {
         waivable: false,
@@ -219,6 +221,10 @@ rules! {
         waivable: true,
         "Scaling in never removes the last replica in sync, nor the synchronous standby while no other replica can replace it."
     }
+    MinimumKept "minimum-kept" {
+        waivable: true,
+        "A member is removed by request only if as many others serve as spec.scaling.min demands."
+    }
     LastPrimaryFirst "last-primary-first" {
         waivable: true,
         "If no member runs, the one that was primary last starts first, and the others wait until a primary is known."
@@ -273,7 +279,9 @@ rules! {
     }
     QuorumHolds "quorum-holds" {
         waivable: true,
-        "Where members vote, as many voters are left as the engine needs when one is disrupted.";
+        "Where members vote, as many voters are left as the engine needs when one is disrupted.",
+        BudgetKeepsQuorum "budget-keeps-quorum"
+            "A PodDisruptionBudget of members that vote keeps a majority, whatever `rollout.maxUnavailable` allows.";
         FewVotersGiveWay "few-voters-give-way"
             "With one or two voters no change would ever keep the quorum: all others must be there instead.";
         VoterMissedAlready "voter-missed-already"

@@ -2,6 +2,7 @@
 
 use crate::engine::{Engine, Services};
 use crate::names;
+use crate::offline;
 use crate::status::EnsembleStatus;
 use crate::template::{ClaimSpec, Template};
 use kube::core::Rule;
@@ -70,8 +71,11 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("(has(self.claims) ? self.claims.map(c, c.name) : []) == (has(oldSelf.claims) ? oldSelf.claims.map(c, c.name) : [])").message(
         "spec.claims: claims cannot be added or removed yet; create a new Ensemble with the claims that it needs"
     ),
-    validation = Rule::new("!has(self.engine) || has(self.engine.patroni) != has(self.engine.labels)").message(
-        "spec.engine: exactly one of patroni and labels must be set; for PostgreSQL under Patroni write 'patroni: {}'"
+    validation = Rule::new("!has(self.engine) || (has(self.engine.patroni) ? 1 : 0) + (has(self.engine.etcd) ? 1 : 0) + (has(self.engine.labels) ? 1 : 0) == 1").message(
+        "spec.engine: exactly one of patroni, etcd and labels must be set; for PostgreSQL under Patroni write 'patroni: {}', for etcd 'etcd: {}'"
+    ),
+    validation = Rule::new("!has(self.engine) || !has(self.engine.etcd) || self.replicas == oldSelf.replicas").message(
+        "spec.replicas: cannot be changed with spec.engine.etcd yet, since members would have to join and leave etcd's own member list; put back the old number"
     ),
     validation = Rule::new("!has(self.engine) || !has(self.engine.labels) || (has(self.rollout) && has(self.rollout.primary) && self.rollout.primary == 'Restart')").message(
         "spec.rollout.primary: must be Restart with spec.engine.labels, since labels tell who leads and hand nothing over; set it, or use an engine that can switch over"
@@ -103,6 +107,13 @@ pub struct EnsembleSpec {
     #[schemars(range(min = 0, max = 1000))]
     #[serde(default = "one")]
     pub replicas: u32,
+
+    /// Ordinals of members to take out, wherever they stand: `[1, "3-5"]`. The next ordinals take their
+    /// place, so that `replicas` members run. The PersistentVolumeClaims of an offline member are kept, and
+    /// it returns with them once it is removed from this list.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "set"))]
+    pub offline: Vec<offline::Entry>,
 
     /// Limits on `replicas`. The API server itself refuses a number outside of them, whoever asks:
     /// `kubectl scale`, an autoscaler, or an edit.

@@ -141,6 +141,12 @@ pub struct Ledger {
     /// Ordinals that were Ready once: `0-2,5`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub born: String,
+    /// Ordinals of members that were removed for good: `1,4-5`. They are never used again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub retired: String,
+    /// Those of them whose claims are kept whatever `storage.whenScaled` says.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kept: String,
     /// By ordinal, which life it is in, where that is not the first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub incarnations: BTreeMap<String, u32>,

@@ -121,6 +121,16 @@ pub enum Command {
     /// Creates an EnsembleRequest as you and waits for its outcome. Refused unless the member is in
     /// sync with the primary; the old primary stays if the lead does not arrive in time.
     Switch(Switch),
+    /// Remove one member for good; the next ordinal takes its place
+    ///
+    /// Creates an EnsembleRequest as you and waits for its outcome. Refused if the member is the last
+    /// replica in sync or its vote is needed. A primary hands over first. Its ordinal is never used again.
+    Remove(crate::commands::removal::Remove),
+    /// Replace one member by another under the next ordinal
+    ///
+    /// As `remove`, but the new member is in sync before the old one leaves. Deleting the
+    /// EnsembleRequest before that calls it off.
+    Replace(crate::commands::removal::Member),
     /// Let a supervised rollout hand the lead over and update the primary
     ///
     /// Needed where spec.rollout.primary is Supervised. Approves one revision: the one that is being
@@ -483,7 +493,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 }
 
 /// `orders`, `ens/orders`, `ensemble/orders` and kubectl's long forms are one name.
-fn ensemble_name(text: &str) -> Result<String, String> {
+pub(crate) fn ensemble_name(text: &str) -> Result<String, String> {
     let name = match text.split_once('/') {
         None => text,
         Some((kind, name)) => {

@@ -47,6 +47,12 @@ pub async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Switch(args) => {
             commands::ask::switch(&Cluster::connect(&global).await?, &global, &args).await
         }
+        Command::Remove(args) => {
+            commands::removal::remove(&Cluster::connect(&global).await?, &global, &args).await
+        }
+        Command::Replace(args) => {
+            commands::removal::replace(&Cluster::connect(&global).await?, &global, &args).await
+        }
         Command::Approve(args) => {
             commands::ask::approve(&Cluster::connect(&global).await?, &global, &args).await
         }

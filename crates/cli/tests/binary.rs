@@ -195,7 +195,9 @@ fn samples_are_what_the_kinds_understand() {
                     serde_json::from_value::<ensemble_api::EnsembleRequest>(object).is_ok()
                 }
                 // What an Ensemble stands on; an API server tells whether it understands that.
-                Some("ServiceAccount" | "Role" | "RoleBinding" | "Secret" | "ConfigMap") => true,
+                Some(
+                    "ServiceAccount" | "Role" | "RoleBinding" | "Secret" | "ConfigMap" | "Service",
+                ) => true,
                 _ => false,
             };
             assert!(known, "{}", path.display());

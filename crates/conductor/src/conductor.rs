@@ -4,15 +4,14 @@ use crate::call::{ApiCall, ApiError, CallId, Outcome};
 use crate::confirm::Look;
 use crate::engine::Engines;
 use crate::events::{self, Happening};
-use crate::fold::{Knows, World};
+use crate::fold::World;
 use crate::gate::Gate;
 use crate::outcome;
 use crate::overtaken::Overtaken;
 use crate::pruned::Pruned;
 use crate::{Input, Kind, Output, Time, WATCHED};
 use ensemble_api::status::{EnsembleStatus, SwitchPhase};
-use ensemble_api::{EnsembleSpec, Reason, Report};
-use ensemble_planner::abilities::Abilities;
+use ensemble_api::{Reason, Report};
 use ensemble_planner::errand::Errand;
 use ensemble_planner::memory::{Check, Key, Memory, Refused};
 use ensemble_planner::view::Meta;
@@ -122,12 +121,6 @@ impl Conductor {
             alarm: None,
             rests_until: None,
         }
-    }
-
-    /// The same, and somebody else knows its engine: a rehearsal has engines that nobody runs.
-    pub fn knowing(mut self, abilities: fn(&EnsembleSpec) -> Abilities) -> Self {
-        self.world.knows = Knows(abilities);
-        self
     }
 
     /// Takes one input in and acts.

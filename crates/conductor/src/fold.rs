@@ -3,8 +3,7 @@
 use crate::Kind;
 use crate::engine::change_under_way;
 use ensemble_api::status::ParameterState;
-use ensemble_api::{EnsembleSpec, Reason, labels};
-use ensemble_planner::abilities::Abilities;
+use ensemble_api::{Reason, labels};
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Lead;
 use ensemble_planner::errand::Errand;
@@ -20,23 +19,11 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Says what the engine of a spec can do, and how its answers are understood.
-#[derive(Clone, Copy, Debug)]
-pub struct Knows(pub fn(&EnsembleSpec) -> Abilities);
-
-impl Default for Knows {
-    fn default() -> Self {
-        Self(ensemble_engines::abilities)
-    }
-}
-
 /// The world as told so far.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     /// What a plan is made from.
     pub snap: Snapshot,
-    /// Who knows engines.
-    pub knows: Knows,
     /// Whether the Ensemble exists.
     pub present: bool,
     /// Why the Ensemble cannot be read.
@@ -91,7 +78,7 @@ impl World {
         match EnsembleView::read_after(object, &self.snap.ensemble) {
             Ok(view) => {
                 self.unreadable = None;
-                self.snap.abilities = self.knows.0(&view.spec);
+                self.snap.abilities = ensemble_engines::abilities(&view.spec);
                 self.snap.ensemble = view;
                 self.snap.from_spec = Some(self.snap.from_spec());
             }

@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: objects that they create.
 
 pub mod ensemble;
+pub mod etcd;
 pub mod postgres;
 pub mod stage;
 pub mod traces;

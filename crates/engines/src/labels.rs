@@ -3,7 +3,7 @@
 
 use crate::table::Row;
 use ensemble_api::Rule;
-use ensemble_api::engine::Engine;
+use ensemble_api::engine::{Engine, RoleLabel};
 use ensemble_planner::abilities::Abilities;
 use ensemble_planner::engine::{
     Cohort, Duty, EngineView, Heard, Hearing, Judge, Lead, Standing, WhyUnknown,
@@ -42,8 +42,15 @@ fn judge(hearing: &Hearing<'_>) -> EngineView {
 }
 
 fn standing(hearing: &Hearing<'_>, heard: &Heard<'_>) -> Standing {
-    let label = hearing.engine.role_label();
-    let duty = match heard.label(label.key) {
+    let duty = hearing.engine.role_label().map(|label| duty(heard, label));
+    Standing {
+        duty: duty.unwrap_or(Duty::Unknown(WhyUnknown::NotAsked)),
+        ..Standing::unknown(hearing.now, WhyUnknown::NotAsked)
+    }
+}
+
+fn duty(heard: &Heard<'_>, label: RoleLabel<'_>) -> Duty {
+    match heard.label(label.key) {
         value if value == label.primary => Duty::Leads,
         value if value == label.replica => Duty::Follows,
         "" => Duty::Unknown(WhyUnknown::NotAsked),
@@ -51,10 +58,6 @@ fn standing(hearing: &Hearing<'_>, heard: &Heard<'_>) -> Standing {
             "label {} is {other:?}",
             label.key
         ))),
-    };
-    Standing {
-        duty,
-        ..Standing::unknown(hearing.now, WhyUnknown::NotAsked)
     }
 }
 

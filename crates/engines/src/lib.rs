@@ -11,11 +11,13 @@
 
 #[cfg(feature = "wire")]
 mod access;
+pub mod etcd;
 #[cfg(feature = "wire")]
 mod failure;
 mod labels;
 pub mod patroni;
 mod postgres;
+mod ready;
 #[cfg(feature = "wire")]
 mod speaks;
 mod table;

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "wire")]
 use crate::speaks::Contact;
-use crate::{labels, patroni};
+use crate::{etcd, labels, patroni};
 use ensemble_api::EnsembleSpec;
 use ensemble_api::engine::Engine;
 use ensemble_planner::abilities::Abilities;
@@ -21,7 +21,7 @@ pub(crate) struct Row {
     pub contact: Option<Contact>,
 }
 
-const ROWS: &[Row] = &[patroni::ROW, labels::ROW];
+const ROWS: &[Row] = &[patroni::ROW, etcd::ROW, labels::ROW];
 
 fn row(spec: &EnsembleSpec) -> Option<(&'static Row, &Engine)> {
     let engine = spec.engine.as_ref()?;
@@ -66,6 +66,14 @@ mod tests {
         assert!(labels.judge.is_some());
         assert!(!labels.can_answer && !labels.can_switch && !labels.can_nudge);
         assert_eq!(of(json!(null)), Abilities::default());
+    }
+
+    #[test]
+    fn etcd_votes_and_hands_over_and_takes_no_parameters() {
+        let etcd = of(json!({"etcd": {}}));
+        assert!(etcd.can_answer && etcd.can_switch && etcd.votes);
+        assert!(!etcd.can_nudge && !etcd.leads_alone && etcd.port.is_none());
+        assert_eq!(etcd.lag.unit, "log entries");
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(crate) struct Question {
     pub(crate) method: Method,
     pub(crate) path: &'static str,
     pub(crate) body: Vec<u8>,
+    /// What lets us in, where that is not the same for all questions.
+    pub(crate) token: Option<HeaderValue>,
     /// For connecting, asking and hearing the whole answer.
     pub(crate) patience: Duration,
 }
@@ -109,6 +111,8 @@ impl Wire {
         let needed = self.tls.is_some() || question.method != Method::GET;
         if let Some(credentials) = credentials.filter(|_| needed) {
             request = request.header(AUTHORIZATION, credentials);
+        } else if let Some(token) = &question.token {
+            request = request.header(AUTHORIZATION, token);
         }
         let body = Full::new(Bytes::from(question.body.clone()));
         request

@@ -5,6 +5,7 @@
 mod fake;
 
 use ensemble_engines::Access;
+use ensemble_engines::etcd::Etcd;
 use ensemble_engines::patroni::{Patroni, Role};
 use ensemble_planner::engine::WhyUnknown;
 use fake::{Fake, says};
@@ -127,4 +128,55 @@ fn what_is_no_certificate_is_refused_by_its_key() {
         let error = Patroni::new(&access).err().unwrap().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[tokio::test]
+async fn etcds_password_is_exchanged_once_for_a_token_that_lets_us_in() {
+    let recorded = |file: &str| {
+        let manifest = env!("CARGO_MANIFEST_DIR");
+        let file = format!("{manifest}/tests/recorded/etcd-3.6.8/{file}.json");
+        says(200, &std::fs::read_to_string(file).unwrap())
+    };
+    let answers = [
+        ("POST /v3/auth/authenticate", recorded("auth-right")),
+        ("POST /v3/maintenance/status", recorded("status-0")),
+        ("POST /v3/cluster/member/list", recorded("members-0")),
+    ];
+    let ours = authority();
+    let tls = Some(server(&ours, None));
+    let fake = Fake::start_at("127.0.0.1:0", &answers, tls).await;
+    let access = Access {
+        username: Some("root".into()),
+        password: Some("sesame".into()),
+        ..trusting(&ours)
+    };
+    let etcd = Etcd::new(&access).unwrap();
+    for _ in 0..3 {
+        assert!(etcd.look(&fake.target("etcd-0")).await.unwrap().claims());
+    }
+    let heard = fake.heard();
+    let with = |text: &str| heard.iter().filter(|h| h.contains(text)).count();
+    assert_eq!(with(r#"{"name":"root","password":"sesame"}"#), 1);
+    assert_eq!(with("authorization: FmoIRYMTWeXsnCez.27"), 6);
+    assert_eq!((with("Basic"), heard.len()), (0, 7));
+}
+
+#[tokio::test]
+async fn a_wrong_password_of_etcd_is_told_as_such() {
+    let wrong =
+        r#"{"code":3,"message":"etcdserver: authentication failed, invalid user ID or password"}"#;
+    let answers = [("POST /v3/auth/authenticate", says(400, wrong))];
+    let ours = authority();
+    let tls = Some(server(&ours, None));
+    let fake = Fake::start_at("127.0.0.1:0", &answers, tls).await;
+    let access = Access {
+        username: Some("root".into()),
+        password: Some("wrong".into()),
+        ..trusting(&ours)
+    };
+    let said = Etcd::new(&access)
+        .unwrap()
+        .look(&fake.target("etcd-0"))
+        .await;
+    assert!(matches!(said, Err(WhyUnknown::Unauthorised(_))), "{said:?}");
 }

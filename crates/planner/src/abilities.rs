@@ -16,6 +16,10 @@ pub struct Abilities {
     pub can_answer: bool,
     /// It hands the lead over to whom it is told.
     pub can_switch: bool,
+    /// Its members vote: without a majority of them nothing is written.
+    pub votes: bool,
+    /// In what it measures how far a follower is behind.
+    pub lag: Measure,
     /// One of its members may take the lead before any other runs.
     pub leads_alone: bool,
     /// It can be told to look at its cluster now rather than in its next round.
@@ -31,6 +35,24 @@ pub struct Abilities {
     pub also_primary: &'static [&'static str],
     /// Where it listens, if its container does not say.
     pub port: Option<Port>,
+}
+
+/// In what an engine measures how far a follower is behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// What it counts, for people.
+    pub unit: &'static str,
+    /// So far behind a follower may be at most, whatever the spec allows.
+    pub most: u64,
+}
+
+impl Default for Measure {
+    fn default() -> Self {
+        Self {
+            unit: "bytes",
+            most: u64::MAX,
+        }
+    }
 }
 
 /// An engine looks at its cluster in rounds; what it is told takes effect in the next.

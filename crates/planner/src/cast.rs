@@ -58,7 +58,7 @@ impl<'s> Cast<'s> {
 
     /// The same, and what members said before a time does not count.
     pub fn said_since(snap: &'s Snapshot, since: Time) -> Self {
-        let roster = Roster::of(&snap.ensemble);
+        let roster = Roster::seen(snap);
         let seats = snap.pods.values().filter_map(|pod| {
             let (member, whose) = roster.seated(pod)?;
             Some((member, seat(snap, pod, whose)))

@@ -31,6 +31,10 @@ struct Ledger {
     next: Ordinal,
     /// Ordinals that were Ready once.
     born: Arc<BTreeSet<Ordinal>>,
+    /// Ordinals of members that were removed for good.
+    retired: Arc<BTreeSet<Ordinal>>,
+    /// Those of them whose claims are kept, whatever policy says.
+    kept: Arc<BTreeSet<Ordinal>>,
     /// Which life an ordinal is in, where that is not the first.
     incarnations: BTreeMap<Ordinal, u32>,
     /// By ordinal, the marks of the claims that it was born on.
@@ -70,6 +74,7 @@ impl Ledgers {
             true => BTreeMap::new(),
             false => newest_lives(snap, roster),
         };
+        let marked: Vec<(&str, MemberId)> = marked(snap, roster).collect();
         let groups = roster.groups().zip(read).map(|((ix, _), stored)| {
             let lost = stored.is_none();
             let mut ledger = stored.unwrap_or_default();
@@ -79,6 +84,9 @@ impl Ledgers {
             for ordinal in used {
                 let life = lives.get(&MemberId { group: ix, ordinal });
                 ledger.remember(ordinal, life.copied().unwrap_or(0));
+            }
+            for (claim, who) in marked.iter().filter(|(_, m)| m.group == ix) {
+                ledger.retire(who.ordinal, *claim == labels::KEPT);
             }
             if lost && remembered {
                 // Whoever is asked for may have been born, also if nothing of it is left.
@@ -143,6 +151,25 @@ impl Ledgers {
         }
     }
 
+    /// Whether a member was removed for good.
+    pub fn is_retired(&self, member: MemberId) -> bool {
+        self.of(member)
+            .is_some_and(|l| l.retired.contains(&member.ordinal))
+    }
+
+    /// Whether the claims of a member that was removed for good are kept, whatever policy says.
+    pub fn is_kept(&self, member: MemberId) -> bool {
+        self.of(member)
+            .is_some_and(|l| l.kept.contains(&member.ordinal))
+    }
+
+    /// A member leaves for good; whether its claims are kept.
+    pub fn retire(&mut self, member: MemberId, keep: bool) {
+        if let Some(ledger) = self.of_mut(member) {
+            ledger.retire(member.ordinal, keep);
+        }
+    }
+
     /// Whether a member's ordinal counts as used.
     pub fn covers(&self, member: MemberId) -> bool {
         self.of(member).is_some_and(|l| member.ordinal < l.next)
@@ -183,10 +210,13 @@ impl Ledger {
     fn stored(snap: &Snapshot, group: &str) -> Option<Self> {
         let stored = snap.ensemble.status.ledger.get(group)?;
         let (born, unreadable) = Ordinals::parse(&stored.born);
+        let read = |text: &str| Ordinals::parse(text).0.0;
         // A ledger that cannot be read is no ledger.
         (unreadable == 0).then(|| Self {
             next: stored.next,
             born: born.0.into(),
+            retired: read(&stored.retired).into(),
+            kept: read(&stored.kept).into(),
             incarnations: stored
                 .incarnations
                 .iter()
@@ -207,6 +237,15 @@ impl Ledger {
         }
     }
 
+    fn retire(&mut self, ordinal: Ordinal, keep: bool) {
+        if !self.retired.contains(&ordinal) {
+            Arc::make_mut(&mut self.retired).insert(ordinal);
+        }
+        if keep && !self.kept.contains(&ordinal) {
+            Arc::make_mut(&mut self.kept).insert(ordinal);
+        }
+    }
+
     /// This ordinal was used before, in that life.
     fn remember(&mut self, ordinal: Ordinal, life: u32) {
         Arc::make_mut(&mut self.born).insert(ordinal);
@@ -223,10 +262,20 @@ impl Ledger {
         status::Ledger {
             next: self.next,
             born: Ordinals(BTreeSet::clone(&self.born)).to_string(),
+            retired: Ordinals(BTreeSet::clone(&self.retired)).to_string(),
+            kept: Ordinals(BTreeSet::clone(&self.kept)).to_string(),
             incarnations: lives.map(|(o, life)| (text(o), *life)).collect(),
             claims: claims.map(|(o, marks)| (text(o), marks.clone())).collect(),
         }
     }
+}
+
+/// Members that were removed for good by what their claims say, and what they say.
+fn marked<'s>(snap: &'s Snapshot, roster: &'s Roster) -> impl Iterator<Item = (&'s str, MemberId)> {
+    snap.claims.values().filter_map(|claim| {
+        let mark = claim.meta.annotations.get(labels::RETIRED)?;
+        Some((mark.as_str(), roster.of_claim(claim)?))
+    })
 }
 
 /// By member, the newest life that a claim or pod tells of.

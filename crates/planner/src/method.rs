@@ -68,7 +68,7 @@ pub fn choose(cast: &Cast<'_>, who: MemberId, target: &str) -> Choice {
         Err(NotInPlace::Template) => return RECREATE,
     };
     let engine = cast.ensemble.spec.engine.as_ref();
-    let role_label = engine.map(|e| e.role_label().key);
+    let role_label = engine.and_then(|e| e.role_label()).map(|l| l.key);
     if let Some(key) = role_label.filter(|key| change.labels.contains_key(*key)) {
         return recreate_because(format!("label {key} is kept by the engine"));
     }

@@ -2,11 +2,12 @@
 
 use crate::cast::Cast;
 use crate::memory::Images;
+use crate::mutants;
 use crate::roster::{MemberId, Roster};
 use crate::snapshot::Snapshot;
 use crate::zones;
 use ensemble_api::spec::Zones;
-use ensemble_api::{labels, names};
+use ensemble_api::{Rule, labels, names};
 use serde_json::{Map, Value, json};
 
 /// The owner reference to the Ensemble.
@@ -428,10 +429,10 @@ impl Wanted {
 /// All values of the role label that say that a member is the primary, the one of the spec first: agents
 /// of several versions may be there at once.
 pub fn primary_values(snap: &Snapshot) -> Vec<&str> {
-    let Some(engine) = &snap.ensemble.spec.engine else {
+    let engine = snap.ensemble.spec.engine.as_ref();
+    let Some(label) = engine.and_then(|e| e.role_label()) else {
         return Vec::new();
     };
-    let label = engine.role_label();
     let also = snap.abilities.also_primary.iter().copied();
     let also = also.filter(|value| *value != label.primary && *value != label.replica);
     std::iter::once(label.primary).chain(also).collect()
@@ -440,7 +441,7 @@ pub fn primary_values(snap: &Snapshot) -> Vec<&str> {
 /// The Service that leads to members of one role; None if no port is known.
 pub fn role_service(snap: &Snapshot, name: String, role: &str) -> Option<Wanted> {
     let ports = engine_ports(snap);
-    let label = snap.ensemble.spec.engine.as_ref()?.role_label();
+    let label = snap.ensemble.spec.engine.as_ref()?.role_label()?;
     let mut wanted = selector(snap);
     wanted.insert(label.key.into(), role.into());
     if ports.is_empty() {
@@ -462,8 +463,8 @@ fn made_of(spec: &Value) -> String {
     format!("{:016x}", crate::revision::fnv64(text.as_bytes()))
 }
 
-/// The budgets that are to be, disjoint by construction: with roles one for the primary and one for
-/// all others, else one for all. None that keeps nobody: the API server refuses under it to evict a
+/// The budgets that are to be, disjoint by construction: where a label tells roles one for the primary
+/// and one for all others, else one for all. None that keeps nobody: the API server refuses under it to evict a
 /// pod that is not Ready, so that neither a drain nor a corrected template would ever get through.
 pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
     let budget = |name: String, spec: Value, stamp: Option<String>| Wanted {
@@ -473,7 +474,8 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
         api_version: "policy/v1",
         kind: "PodDisruptionBudget",
     };
-    let Some(engine) = &snap.ensemble.spec.engine else {
+    let engine = snap.ensemble.spec.engine.as_ref();
+    let Some(label) = engine.and_then(|e| e.role_label()) else {
         let minimum = budget_minimum(snap);
         let spec = json!({
             "minAvailable": minimum,
@@ -482,12 +484,11 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
         let one = (minimum > 0).then(|| budget(names::budget(snap.name()), spec, None));
         return one.into_iter().collect();
     };
-    let replicas = Roster::of(&snap.ensemble).size();
+    let replicas = Roster::of(&snap.ensemble).replicas();
     if replicas < 2 {
         // A single member's drain is its user's decision.
         return Vec::new();
     }
-    let label = engine.role_label();
     let primary = primary_values(snap);
     let one = |name: String, operator: &str, minimum: u32| {
         let spec = json!({
@@ -510,10 +511,16 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
     budgets
 }
 
-/// How many members a budget must keep.
+/// How many members a budget must keep. Where members vote, evictions leave a majority, or all others
+/// where one is one too many already.
 pub fn budget_minimum(snap: &Snapshot) -> i64 {
-    let wanted = Roster::of(&snap.ensemble).size();
-    i64::from(wanted.saturating_sub(snap.ensemble.spec.rollout.max_unavailable))
+    let wanted = Roster::of(&snap.ensemble).replicas();
+    let kept = wanted.saturating_sub(snap.ensemble.spec.rollout.max_unavailable);
+    if !snap.abilities.votes || mutants::is_off(Rule::BudgetKeepsQuorum) {
+        return i64::from(kept);
+    }
+    let quorum = (wanted / 2 + 1).min(wanted.saturating_sub(1));
+    i64::from(kept.max(quorum))
 }
 
 /// A stored revision.

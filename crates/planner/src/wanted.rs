@@ -71,7 +71,7 @@ impl FromSpec {
     /// The primary Service follows the label that the primary's own pod carries, of all values that say so.
     /// While nobody is known to lead it stays as it is.
     fn primary(&self, cast: &Cast<'_>) -> Option<&Option<Wanted>> {
-        let key = cast.ensemble.spec.engine.as_ref()?.role_label().key;
+        let key = cast.ensemble.spec.engine.as_ref()?.role_label()?.key;
         let leader = cast.engine().leader().and_then(|m| cast.our_pod(m));
         let carried = leader.map(|pod| pod.meta.label(key));
         let found = cast.services.get(&names::primary(cast.name()));
@@ -109,10 +109,10 @@ fn member_labels(snap: &Snapshot) -> BTreeMap<String, String> {
 }
 
 fn role_services(snap: &Snapshot) -> Vec<(String, Option<Wanted>)> {
-    let Some(engine) = &snap.ensemble.spec.engine else {
+    let engine = snap.ensemble.spec.engine.as_ref();
+    let Some(label) = engine.and_then(|e| e.role_label()) else {
         return Vec::new();
     };
-    let label = engine.role_label();
     let wanted = &snap.ensemble.spec.services;
     let services = [
         (wanted.primary, names::primary(snap.name()), label.primary),

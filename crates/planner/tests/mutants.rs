@@ -76,6 +76,26 @@ fn suspended(world: &World, rule: Rule, ordinal: u32) -> bool {
 }
 
 const CASES: &[Case] = &[
+    (Rule::MinimumKept, || {
+        let mut world = World::settled(3);
+        world.spec(&json!({"scaling": {"min": 3}}));
+        let spec = json!({"ensemble": "orders", "remove": {"member": "orders-1"}});
+        let meta = json!({"name": "ask", "uid": "r-1", "resourceVersion": "1"});
+        world
+            .requests
+            .insert("ask".into(), json!({"metadata": meta, "spec": spec}));
+        world.store_status();
+        world.snapshot().ensemble.status.ledger["members"]
+            .retired
+            .is_empty()
+    }),
+    (Rule::OfflineKeepsItsClaims, || {
+        let mut world = World::settled(4);
+        let storage = json!({"whenScaled": "Delete"});
+        world.spec(&json!({"replicas": 3, "offline": [1], "storage": storage}));
+        world.gone(1).store_status();
+        world.snapshot().ensemble.status.let_go.is_empty()
+    }),
     (Rule::WaivedForOneMember, || {
         let mut world = World::settled(3);
         world.waived("within-budget", "orders-2", 600);
@@ -404,6 +424,11 @@ const CASES: &[Case] = &[
         let mut world = World::voting(5);
         world.spec(&json!({"rollout": {"maxUnavailable": 5}}));
         granted(world.prepared("2")).len() == 2
+    }),
+    (Rule::BudgetKeepsQuorum, || {
+        let mut world = World::new(5);
+        world.spec(&json!({"engine": {"etcd": {}}, "rollout": {"maxUnavailable": 4}}));
+        kept_by_budgets(&world) == [3]
     }),
     (Rule::FewVotersGiveWay, || {
         granted(World::voting(2).prepared("2")) == ["orders-1"]

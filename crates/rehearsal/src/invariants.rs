@@ -1,13 +1,14 @@
 //! What must hold after every step, whatever goes wrong. Checked against the truth of the simulator:
 //! its journal of writes and the processes that really run.
 
+use crate::asked::asked;
 use crate::scenario::{ensemble, pod_ready};
 use crate::waived;
 use crate::world::World;
 use ensemble_api::Rule;
 use serde_json::Value;
 use simkube::{Change, Entry, Resource, Subresource, Verb, split_key};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Marks the client of a call that arrives long after its sender died.
@@ -29,6 +30,8 @@ fn broken(rule: &'static str, seen: String) -> Result<(), Broken> {
 /// A view may be this much older than a write that is made from it: the way of one list and one
 /// call.
 const MOMENT_MS: u64 = 25;
+
+type Asked = BTreeSet<u32>;
 
 /// What is remembered of a pod.
 #[derive(Clone, Copy, Debug)]
@@ -231,8 +234,9 @@ impl Checker {
         Ok(())
     }
 
-    fn unavailable_others(&self, world: &World, replicas: u32, target: u32, at: u64) -> Vec<u32> {
-        (0..replicas)
+    fn unavailable_others(&self, world: &World, asked: &Asked, target: u32, at: u64) -> Vec<u32> {
+        let others = asked.iter().copied();
+        others
             .filter(|o| *o != target)
             .filter(|o| {
                 let pod = world
@@ -264,16 +268,16 @@ impl Checker {
             return Ok(());
         };
         let spec = &object["spec"];
-        let replicas = u32::try_from(spec["replicas"].as_u64().unwrap_or(0)).unwrap_or(0);
+        let asked = asked(world, &object);
         let budget = spec["rollout"]["maxUnavailable"].as_u64().unwrap_or(1) as usize;
         let uid = text(previous, "/metadata/uid");
         let others = match self.pods.get(uid).is_some_and(|s| s.ready) {
-            true => self.unavailable_others(world, replicas, target, entry.at.0),
+            true => self.unavailable_others(world, &asked, target, entry.at.0),
             // It costs nobody anything, if it is one at a time: what runs may be about to serve.
-            false => self.under_way(world, replicas, target),
+            false => self.under_way(world, &asked, target),
         };
         self.ended.insert(target, uid.to_owned());
-        let counts = usize::from(target < replicas);
+        let counts = usize::from(asked.contains(&target));
         if others.len() + counts <= budget || !runs(world, uid) {
             return Ok(());
         }
@@ -289,7 +293,7 @@ impl Checker {
     }
 
     /// Others that we told to end and that have no other pod yet.
-    fn under_way(&self, world: &World, replicas: u32, target: u32) -> Vec<u32> {
+    fn under_way(&self, world: &World, asked: &Asked, target: u32) -> Vec<u32> {
         // On a node that does not answer it may end at any time or never: nobody is to wait for that.
         let back = |o: u32, uid: &str| {
             let name = member(world, o);
@@ -297,7 +301,7 @@ impl Checker {
             pod.is_some_and(|p| text(&p, "/metadata/uid") != uid || is_on_silent_node(world, &p))
         };
         let ended = self.ended.iter();
-        let ended = ended.filter(|(o, uid)| **o < replicas && **o != target && !back(**o, uid));
+        let ended = ended.filter(|(o, uid)| asked.contains(o) && **o != target && !back(**o, uid));
         ended.map(|(o, _)| *o).collect()
     }
 
@@ -469,11 +473,18 @@ fn claims_by_policy(world: &World, entry: &Entry) -> Result<(), Broken> {
     if entry.origin.verb != Verb::Delete {
         return Ok(());
     }
-    let policy = ensemble(world).map(|e| e["spec"]["storage"]["whenScaled"].clone());
+    let object = ensemble(world);
+    let (_, name) = split_key(&entry.key);
+    let offline = object.as_ref().map(|e| crate::asked::offline(e));
+    let offline = offline.unwrap_or_default();
+    if ordinal(&entry.object).is_some_and(|o| offline.contains(&o)) {
+        let seen = format!("claim {name} of an offline member was deleted");
+        return broken(Rule::OfflineKeepsItsClaims.as_str(), seen);
+    }
+    let policy = object.map(|e| e["spec"]["storage"]["whenScaled"].clone());
     if policy == Some(Value::from("Delete")) {
         return Ok(());
     }
-    let (_, name) = split_key(&entry.key);
     broken("claims-by-policy", format!("claim {name} was deleted"))
 }
 

@@ -4,9 +4,11 @@
 //! checks the [`invariants`] after every step, then heals everything and requires that all ends
 //! well. The conductor is the one that runs in production: only its driver is another.
 
+mod asked;
 pub mod demo;
 pub mod desk;
 pub mod driver;
+pub mod etcd;
 pub mod explore;
 pub mod fault;
 pub mod fingerprint;
@@ -14,10 +16,10 @@ pub mod forecast;
 pub mod hands_off;
 pub mod invariants;
 pub mod model;
+pub mod named;
 pub mod outcomes;
 pub mod patroni;
 pub mod process;
-pub mod raft;
 pub mod role_faults;
 pub mod role_rules;
 pub mod roles;

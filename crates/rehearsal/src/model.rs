@@ -1,12 +1,14 @@
 //! An engine as a rehearsal plays it: what members answer, what goes wrong with it, and what is true of
 //! it, whatever they say. One model an engine; a new one has its line in [`of`] and [`with`].
 
+use crate::etcd::Etcd;
 use crate::fault::What;
 use crate::patroni::Patroni;
-use crate::raft::Raft;
 use crate::world::World;
 use ensemble_conductor::{EngineCall, EngineOutcome};
 use ensemble_planner::engine::Reply;
+use serde_json::Value;
+use simkube::Workload;
 
 /// An answer, and when it arrives.
 pub struct Answer {
@@ -52,17 +54,29 @@ pub trait Model {
     fn changes(&self) -> usize;
     /// The longest time between two acknowledged writes.
     fn longest_pause_ms(&self) -> u64;
+    /// Whether it labels its pods with their roles.
+    fn labels_pods(&self) -> bool;
+    /// That member leads from now on, if it can.
+    fn give_lead(&mut self, now: u64, to: &str);
     /// Whether all of so many members run, one leads, and the others have what it has.
     fn settled(&self, replicas: usize) -> bool;
+}
+
+/// The model of the engine in a spec, if it has one.
+pub fn of_spec(spec: &Value, namespace: &str, name: &str) -> Option<Box<dyn Workload>> {
+    if let Some(patroni) = Patroni::of_spec(spec, namespace) {
+        return Some(Box::new(patroni));
+    }
+    Some(Box::new(Etcd::of_spec(spec, name)?))
 }
 
 /// The model in a world, if there is one.
 pub fn of(world: &World) -> Option<&dyn Model> {
     let patroni = world.cluster.workload_as::<Patroni>();
-    let raft = || world.cluster.workload_as::<Raft>();
+    let etcd = || world.cluster.workload_as::<Etcd>();
     patroni
         .map(|m| m as &dyn Model)
-        .or_else(|| raft().map(|m| m as &dyn Model))
+        .or_else(|| etcd().map(|m| m as &dyn Model))
 }
 
 /// Does something to the model in a world.
@@ -72,7 +86,7 @@ pub fn with<T>(world: &mut World, act: impl FnOnce(&mut dyn Model, u64) -> T) ->
     let model: &mut dyn Model = if any.is::<Patroni>() {
         any.downcast_mut::<Patroni>()?
     } else {
-        any.downcast_mut::<Raft>()?
+        any.downcast_mut::<Etcd>()?
     };
     let done = act(model, now);
     world.cluster.plan_workload_wake();

@@ -1,6 +1,5 @@
 //! One controller process: a conductor with its watches and its calls on the way.
 
-use crate::raft;
 use crate::translate;
 use crate::world::World;
 use ensemble_api::Report;
@@ -62,7 +61,7 @@ impl Process {
         let mut process = Self {
             name: name.into(),
             epoch,
-            conductor: Conductor::new(&world.namespace, &world.name).knowing(raft::abilities),
+            conductor: Conductor::new(&world.namespace, &world.name),
             watches: BTreeMap::new(),
             nodes: Nodes::new(),
             nodes_changed: true,

@@ -1,6 +1,7 @@
 //! What must hold about roles after every step, by the truth of the model: whatever members say, and
 //! whatever a controller believes.
 
+use crate::asked::asked;
 use crate::invariants::Broken;
 use crate::model;
 use crate::outcomes::act::{Act, How, ordinal};
@@ -89,9 +90,10 @@ impl RoleRules {
             return Ok(());
         };
         self.in_place += u32::from(act.how == How::Change);
-        let spec = ensemble(world).map(|e| e["spec"].clone());
-        let Some(spec) = spec else { return Ok(()) };
-        let target = Target::new(previous, &spec, entry.at.0);
+        let Some(object) = ensemble(world) else {
+            return Ok(());
+        };
+        let target = Target::new(world, previous, &object, entry.at.0);
         let start = model.start_of(&target.uid);
         let ending = self.told_to_end(model);
         self.disrupted
@@ -150,20 +152,19 @@ impl RoleRules {
         match call.ask() {
             Ask::Do(EngineAct::SwitchOver { leader, candidate }) => {
                 successor(model, candidate, now)?;
-                let spec = ensemble(world).map(|e| e["spec"].clone());
-                let spec = spec.unwrap_or_default();
-                nobody_else_away(model, [leader, candidate], &spec, now)?;
+                if let Some(object) = ensemble(world) {
+                    nobody_else_away(world, [leader, candidate], &object, now)?;
+                }
                 (self.asked, self.asked_before) = (true, false);
                 self.asked_to.clone_from(candidate);
                 Ok(())
             }
             Ask::Do(EngineAct::Restart) => {
-                let spec = ensemble(world).map(|e| e["spec"].clone());
                 let pod = world.cluster.get(Resource::Pods, NAMESPACE, call.member());
-                let (Some(spec), Some(pod)) = (spec, pod) else {
+                let (Some(object), Some(pod)) = (ensemble(world), pod) else {
                     return Ok(());
                 };
-                let mut target = Target::new(&pod, &spec, now);
+                let mut target = Target::new(world, &pod, &object, now);
                 // The engine itself keeps the lead while it restarts.
                 target.leader_may = true;
                 if let Some(wrong) = model.wrong_after_restart(call.member()) {
@@ -195,7 +196,8 @@ impl RoleRules {
         broken("switch-is-asked-once", format!("{from} -> {to}, {id}"))
     }
 
-    /// Once all is quiet: one leads, and the primary Service leads to it alone.
+    /// Once all is quiet: one leads, and the primary Service leads to it alone. Where no label tells who
+    /// leads, a Service could only lead astray.
     pub fn quiet(&self, world: &World) -> Result<(), Broken> {
         let Some(model) = model::of(world) else {
             return Ok(());
@@ -203,8 +205,14 @@ impl RoleRules {
         let service = world
             .cluster
             .get(Resource::Services, NAMESPACE, "orders-primary");
-        let Some(service) = service else {
-            return broken("primary-service", "there is none".into());
+        let service = match (service, model.labels_pods()) {
+            (Some(service), true) => service,
+            (None, false) if model.leader().is_some() => return Ok(()),
+            (None, false) => return broken("one-leads", model.describe()),
+            (found, _) => {
+                let seen = format!("there is one: {}", found.is_some());
+                return broken("primary-service", seen);
+            }
         };
         let size = ensemble(world).map(|e| e["spec"]["replicas"].as_u64());
         let nobody = size.flatten() == Some(0);
@@ -237,19 +245,20 @@ impl RoleRules {
 struct Target {
     name: String,
     uid: String,
-    replicas: u32,
+    asked: BTreeSet<u32>,
     budget: usize,
     at: u64,
     leader_may: bool,
 }
 
 impl Target {
-    fn new(pod: &Value, spec: &Value, at: u64) -> Self {
+    fn new(world: &World, pod: &Value, ensemble: &Value, at: u64) -> Self {
+        let spec = &ensemble["spec"];
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         Self {
             name: text(&pod["metadata"]["name"]),
             uid: text(&pod["metadata"]["uid"]),
-            replicas: u32::try_from(spec["replicas"].as_u64().unwrap_or(1)).unwrap_or(0),
+            asked: asked(world, ensemble),
             budget: budget(spec),
             at,
             leader_may: spec["rollout"]["primary"] == "Restart",
@@ -258,7 +267,8 @@ impl Target {
 
     fn others(&self) -> impl Iterator<Item = String> {
         let own = ordinal(&self.name);
-        (0..self.replicas)
+        let asked = self.asked.iter().copied();
+        asked
             .filter(move |o| Some(*o) != own)
             .map(|o| format!("orders-{o}"))
     }
@@ -272,21 +282,24 @@ fn budget(spec: &Value) -> usize {
 /// The one that hands over is away for a while: at most as many others as the budget leaves may be
 /// on their way just then.
 fn nobody_else_away(
-    model: &Patroni,
+    world: &World,
     both: [&String; 2],
-    spec: &Value,
+    ensemble: &Value,
     now: u64,
 ) -> Result<(), Broken> {
-    let wanted = spec["replicas"].as_u64().unwrap_or(1);
+    let Some(model) = patroni::of(world) else {
+        return Ok(());
+    };
+    let asked = asked(world, ensemble);
     let away: Vec<&str> = model
         .coming_up()
         .filter(|(name, _)| !both.iter().any(|b| b == name))
         // Whoever is to go is not waited for.
-        .filter(|(name, _)| ordinal(name).is_some_and(|o| u64::from(o) < wanted))
+        .filter(|(name, _)| ordinal(name).is_some_and(|o| asked.contains(&o)))
         .filter(|(_, since)| since + LOOK_MS < now && now + LOOK_MS < since + COMING_UP_MS)
         .map(|(name, _)| name)
         .collect();
-    if away.len() < budget(spec) {
+    if away.len() < budget(&ensemble["spec"]) {
         return Ok(());
     }
     let seen = format!(
@@ -332,7 +345,7 @@ fn disruption(
         .others()
         .filter(|name| !model.in_sync(name) && model.synced_at(name) + LOOK_MS < target.at)
         .collect();
-    let counts = usize::from(ordinal(&target.name).is_some_and(|o| o < target.replicas));
+    let counts = usize::from(ordinal(&target.name).is_some_and(|o| target.asked.contains(&o)));
     if out.len() + counts > target.budget {
         let seen = format!(
             "{} was disrupted while {out:?} did not stream; {}",

@@ -2,6 +2,7 @@
 
 use crate::fault::What;
 use crate::hands_off;
+use crate::named;
 use crate::roles;
 use crate::sizes;
 use crate::tight;
@@ -55,6 +56,7 @@ pub static ALL: LazyLock<Vec<Scenario>> = LazyLock::new(|| {
         .chain(zoned::ALL)
         .chain(&*roles::ALL)
         .chain(votes::ALL)
+        .chain(named::ALL)
         .chain(waived::ALL);
     all.copied().collect()
 });

@@ -1,9 +1,9 @@
 //! What must hold where members vote, by the truth of the model.
 
+use crate::etcd::{self, Etcd};
 use crate::invariants::Broken;
 use crate::outcomes::act::{engine_image, is_member};
 use crate::outcomes::broken;
-use crate::raft::{self, Raft};
 use crate::scenario::ensemble;
 use crate::world::World;
 use serde_json::Value;
@@ -28,7 +28,7 @@ impl VoteRules {
     /// Looks at what was written since, and at who came to lead.
     pub(crate) fn check(&mut self, world: &World) -> Result<(), Broken> {
         let entries = world.cluster.log().len();
-        let Some(model) = raft::of(world) else {
+        let Some(model) = etcd::of(world) else {
             self.read = entries;
             return Ok(());
         };
@@ -49,7 +49,7 @@ impl VoteRules {
         Ok(())
     }
 
-    fn entry(&mut self, world: &World, model: &Raft, entry: &Entry) -> Result<(), Broken> {
+    fn entry(&mut self, world: &World, model: &Etcd, entry: &Entry) -> Result<(), Broken> {
         let Some(previous) = &entry.previous else {
             return Ok(());
         };
@@ -83,7 +83,7 @@ impl VoteRules {
     }
 
     /// After it is gone there are as many left as it takes, or all others where that cannot be had.
-    fn quorum_is_kept(&self, model: &Raft, name: &str, at: u64) -> Result<(), Broken> {
+    fn quorum_is_kept(&self, model: &Etcd, name: &str, at: u64) -> Result<(), Broken> {
         let present = model.present(at.saturating_sub(LOOK_MS));
         if !present.iter().any(|n| n == name) {
             // It was not there before, either.
@@ -106,7 +106,7 @@ impl VoteRules {
 }
 
 /// Status names nobody who has not led just now.
-fn lead_is_honest(model: &Raft, before: &Value, after: &Value, at: u64) -> Result<(), Broken> {
+fn lead_is_honest(model: &Etcd, before: &Value, after: &Value, at: u64) -> Result<(), Broken> {
     let lead = &after["status"]["lead"];
     let news = *lead != before["status"]["lead"];
     let Some(name) = lead["member"].as_str().filter(|_| news) else {

@@ -1,7 +1,7 @@
-//! Scripts with members that vote: an engine that nobody runs, to try what holds for all of them.
+//! Scripts with members that vote: etcd.
 
+use crate::etcd::Etcd;
 use crate::model;
-use crate::raft::{LABEL, Raft};
 use crate::roles::{CORDON, DRAIN, IMAGE_2, QUIET, SETTLED, UNCORDON, UPDATED, script};
 use crate::scenario::{Line, Scenario, create, half_way};
 use crate::world::World;
@@ -80,10 +80,11 @@ pub const ALONE: &[Scenario] = &[script(
 const THREE: Line = Line::Do("create three", |w| found(w, 3, json!({})));
 
 /// The user creates an Ensemble of so many that vote.
-fn found(world: &mut World, voters: usize, mut spec: Value) {
-    world.cluster.attach_workload(Box::new(Raft::new(voters)));
+fn found(world: &mut World, voters: u32, mut spec: Value) {
+    let model = Etcd::new(&world.name, voters);
+    world.cluster.attach_workload(Box::new(model));
     spec["replicas"] = voters.into();
-    spec["engine"] = json!({"patroni": {"roleLabel": LABEL}});
+    spec["engine"] = json!({"etcd": {}});
     if spec["rollout"].is_null() {
         spec["rollout"] = json!({});
     }

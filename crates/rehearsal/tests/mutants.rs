@@ -112,6 +112,8 @@ const MUTANTS: &[Mutant] = &[
     needed(Rule::OneChangeAtATime, "roles-switch-and-image"),
     needed(Rule::NoChangeInASwitch, "roles-switch-and-image"),
     needed(Rule::PrimaryRouted, "roles-agent-unnamed"),
+    // The member that is named.
+    needed(Rule::OfflineKeepsItsClaims, "offline-and-delete"),
     // Roles: parameters.
     needed(Rule::ParametersInOrder, "roles-parameters"),
     needed(Rule::ParametersNoticed, "roles-parameters"),
@@ -135,6 +137,10 @@ const NOT_SHOWN: &[(Rule, &str)] = &[
     (
         Rule::SomeRulesStand,
         "the API server refuses a request for such a rule before we see it",
+    ),
+    (
+        Rule::MinimumKept,
+        "whom a request removes leaves by the rules of every other that leaves",
     ),
     (
         Rule::ZoneKept,
@@ -182,6 +188,7 @@ const NOT_SHOWN: &[(Rule, &str)] = &[
     (Rule::RecoverySparesOnceReady, CALM),
     (Rule::SwitchWaitIsBounded, CALM),
     (Rule::VoterMissedAlready, CALM),
+    (Rule::BudgetKeepsQuorum, CALM),
     (Rule::LeadContested, NAMED),
     (Rule::LeaderBacked, NAMED),
     (Rule::ApartCostsNoBudget, NO_TAGS),

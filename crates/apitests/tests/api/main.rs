@@ -12,6 +12,7 @@ mod disruption;
 mod fidelity;
 mod limits;
 mod names;
+mod offline;
 mod plan;
 mod quiet;
 mod repair;

@@ -19,7 +19,7 @@ async fn bad_specs_are_refused_with_the_field_and_the_remedy() -> Result<()> {
         change(&mut orders);
         orders
     };
-    let cases: [(Value, &[&str]); 6] = [
+    let cases: [(Value, &[&str]); 9] = [
         (
             bad(&|o| o["metadata"]["name"] = "a".repeat(53).into()),
             &["metadata.name", "shorter"],
@@ -45,6 +45,18 @@ async fn bad_specs_are_refused_with_the_field_and_the_remedy() -> Result<()> {
         (
             bad(&|o| o["spec"]["replicas"] = 1001.into()),
             &["spec.replicas", "1000"],
+        ),
+        (
+            bad(&|o| o["spec"]["engine"] = json!({})),
+            &["spec.engine", "exactly one of patroni, etcd and labels"],
+        ),
+        (
+            bad(&|o| o["spec"]["engine"] = json!({"patroni": {}, "etcd": {}})),
+            &["spec.engine", "exactly one of patroni, etcd and labels"],
+        ),
+        (
+            bad(&|o| o["spec"]["engine"] = json!({"etcd": {"port": 0}})),
+            &["spec.engine.etcd.port", "1"],
         ),
     ];
     for (ensemble, words) in cases {
@@ -81,6 +93,26 @@ async fn what_cannot_change_says_so() -> Result<()> {
             bail!("{words}: accepted")
         };
         assert!(format!("{error:#}").contains(words), "{error:#}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_number_of_members_of_etcd_cannot_change_yet_and_the_message_says_so() -> Result<()> {
+    let stage = Stage::new("etcd-replicas").await?;
+    let mut orders = stage.orders();
+    orders["spec"]["engine"] = json!({"etcd": {}});
+    stage.create(&orders).await?;
+    let Err(error) = stage.patch(json!({"spec": {"replicas": 5}})).await else {
+        bail!("accepted")
+    };
+    let message = format!("{error:#}");
+    for words in [
+        "spec.replicas",
+        "spec.engine.etcd",
+        "put back the old number",
+    ] {
+        assert!(message.contains(words), "{message}");
     }
     Ok(())
 }

@@ -23,25 +23,34 @@ pub async fn switch(cluster: &Cluster, global: &Global, args: &Switch) -> Result
         ..blank(name, args.reason.clone())
     };
     let made = create(cluster, "switch", spec).await?;
-    if args.no_wait {
-        return shown(global, &made, "asked");
-    }
-    output::say(format!(
-        "asked as {}; waiting for its outcome",
-        named(&made)
-    ));
+    let wait = (!args.no_wait).then_some(args.timeout);
+    outcome(cluster, global, &made, wait).await
+}
+
+/// Waits for what comes of a request, for so long at most; if at all.
+pub(super) async fn outcome(
+    cluster: &Cluster,
+    global: &Global,
+    made: &EnsembleRequest,
+    wait: Option<Duration>,
+) -> Result<Exit, Failure> {
+    let Some(timeout) = wait else {
+        return shown(global, made, "asked");
+    };
+    output::say(format!("asked as {}; waiting for its outcome", named(made)));
     let waited = tokio::select! {
-        answered = until(cluster, &made, |s| s.outcome.is_some()) => Some(answered?),
-        () = tokio::time::sleep(args.timeout) => None,
+        answered = until(cluster, made, |s| s.outcome.is_some()) => Some(answered?),
+        () = tokio::time::sleep(timeout) => None,
         _ = tokio::signal::ctrl_c() => {
-            output::say(format!("interrupted; {} stands", named(&made)));
+            output::say(format!("interrupted; {} stands", named(made)));
             return Ok(Exit::Interrupted);
         }
     };
     let Some(answered) = waited else {
         output::say(format!(
-            "no outcome yet; {} stands: ensemble why {name}",
-            named(&made)
+            "no outcome yet; {} stands: {}",
+            named(made),
+            cluster.pasted(&format!("ensemble why {}", made.spec.ensemble))
         ));
         return Ok(Exit::TimedOut);
     };
@@ -95,6 +104,8 @@ pub(super) fn blank(name: &str, reason: Option<String>) -> EnsembleRequestSpec {
         switch: None,
         approve: None,
         waive: None,
+        remove: None,
+        replace: None,
         reason,
         ttl_seconds_after_finished: 86_400,
     }

@@ -10,6 +10,7 @@ pub mod history;
 pub mod install;
 pub mod pause;
 pub mod plan;
+pub mod removal;
 pub mod simulate;
 pub mod status;
 pub mod undo;

@@ -52,7 +52,10 @@ pub const ALL: &[Guarantee] = &[
     Guarantee {
         rule: Rule::ClaimUnused,
         file: SAFETY,
-        tests: &["a_request_of_the_status_alone_lets_no_claim_go_that_a_pod_uses"],
+        tests: &[
+            "a_request_of_the_status_alone_lets_no_claim_go_that_a_pod_uses",
+            "the_claims_of_an_offline_member_are_kept_whatever_policy_says",
+        ],
     },
     Guarantee {
         rule: Rule::OneChangeAtATime,
@@ -141,6 +144,11 @@ pub const ALL: &[Guarantee] = &[
             "scaling_in_does_not_remove_the_last_replica_in_sync",
             "the_one_that_commits_wait_for_leaves_only_if_another_can_be_named",
         ],
+    },
+    Guarantee {
+        rule: Rule::MinimumKept,
+        file: "crates/planner/src/safety/removal.rs",
+        tests: &["nobody_is_removed_below_the_least_number_of_members"],
     },
     Guarantee {
         rule: Rule::LastPrimaryFirst,

@@ -37,6 +37,8 @@ pub struct Shape {
     pub labels: bool,
     /// The container restarts when its memory changes; only with Ensemble.
     pub memory_restarts: bool,
+    /// Two members may share a node: a fourth has a place on three nodes; only with Ensemble.
+    pub crowded: bool,
 }
 
 impl Shape {
@@ -51,6 +53,7 @@ impl Shape {
             secured: false,
             labels: false,
             memory_restarts: false,
+            crowded: false,
         }
     }
 
@@ -111,6 +114,11 @@ fn ensemble(mut object: Value, shape: &Shape) -> Value {
     }
     if shape.secured {
         secured::secure(&mut object);
+    }
+    if shape.crowded
+        && let Some(pod) = object["spec"]["template"]["spec"].as_object_mut()
+    {
+        pod.remove("affinity");
     }
     if shape.memory_restarts {
         let policy = json!([{"resourceName": "memory", "restartPolicy": "RestartContainer"}]);

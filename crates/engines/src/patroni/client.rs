@@ -107,6 +107,7 @@ impl Patroni {
             method: Method::GET,
             path,
             body: Vec::new(),
+            token: None,
             patience: LOOK,
         };
         let answer = self.wire.ask(target, &question).await;
@@ -156,6 +157,7 @@ fn act(method: Method, path: &'static str, body: &Value, patience: Duration) -> 
         method,
         path,
         body: body.to_string().into_bytes(),
+        token: None,
         patience,
     }
 }

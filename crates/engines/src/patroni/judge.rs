@@ -174,9 +174,10 @@ fn lead(hearing: &Hearing<'_>, said: &Said<'_>) -> Lead {
 /// One claims the lead.
 fn only(hearing: &Hearing<'_>, said: &Said<'_>, one: MemberId) -> Lead {
     let name = hearing.roster.name(one);
-    let label = hearing.engine.role_label();
-    let value = hearing.heard[&one].label(label.key);
-    let labelled = value == label.primary || ALSO_PRIMARY.contains(&value);
+    let labelled = hearing.engine.role_label().is_some_and(|label| {
+        let value = hearing.heard[&one].label(label.key);
+        value == label.primary || ALSO_PRIMARY.contains(&value)
+    });
     let mut others = said.iter().filter(|(m, _)| **m != one);
     let borne_out = labelled
         || said.len() == 1

@@ -28,7 +28,7 @@ use crate::postgres;
 use crate::table::Row;
 use ensemble_api::WrongValue;
 use ensemble_api::engine::Engine;
-use ensemble_planner::abilities::{Abilities, Ordered, Port, Rounds};
+use ensemble_planner::abilities::{Abilities, Measure, Ordered, Port, Rounds};
 use ensemble_planner::engine::Judge;
 use std::collections::BTreeMap;
 
@@ -72,6 +72,11 @@ const ABILITIES: Abilities = Abilities {
     judge: Some(Judge(judge::judge)),
     can_answer: true,
     can_switch: true,
+    votes: false,
+    lag: Measure {
+        unit: "bytes",
+        most: u64::MAX,
+    },
     // Whoever starts first and is at most `maximum_lag_on_failover` behind may take the lock.
     leads_alone: true,
     can_nudge: true,

@@ -1,5 +1,6 @@
 //! What of a pod shows that Patroni has something new to say.
 
+use crate::ready::is_ready;
 use ensemble_api::engine::Engine;
 use serde_json::Value;
 
@@ -14,11 +15,7 @@ pub(super) fn sign(engine: &Engine, pod: &Value) -> Option<String> {
     let said: Value = said
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
-    let conditions = pod["status"]["conditions"].as_array();
-    let ready = conditions.is_some_and(|all| {
-        let is_ready = |c: &Value| c["type"] == "Ready" && c["status"] == "True";
-        all.iter().any(is_ready)
-    });
+    let ready = is_ready(pod);
     let seldom =
         ["state", "role", "timeline", "replication_state"].map(|key| said[key].to_string());
     Some(format!("{label} {} {ready}", seldom.join(" ")))

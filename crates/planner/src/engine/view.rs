@@ -33,6 +33,8 @@ pub enum Duty {
     Leads,
     /// It follows, and counts.
     Follows,
+    /// It gets what its leader writes, and does not vote yet.
+    Learns,
     /// It cannot be told, for that cause.
     Unknown(WhyUnknown),
 }
@@ -250,6 +252,7 @@ pub fn word(view: &EngineView, who: MemberId, presence: Presence) -> String {
         Some(Duty::Leads) if view.leads(who) => "Primary",
         Some(Duty::Leads) => "Claims",
         Some(Duty::Follows) => "Replica",
+        Some(Duty::Learns) => "Learner",
         Some(Duty::Unknown(_)) => "Unknown",
         None => "",
     }

@@ -7,9 +7,10 @@ mod seats;
 
 pub use seats::GroupWish;
 
+use crate::snapshot::Snapshot;
 use crate::view::{ClaimView, EnsembleView, PodView};
-use ensemble_api::Rule;
 use ensemble_api::names::DEFAULT_GROUP;
+use ensemble_api::{Rule, labels};
 
 /// The place of a group in the spec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +35,10 @@ pub enum Place {
     Wanted,
     /// It is no longer asked for.
     Surplus,
+    /// The user takes it out for a while; it comes back with what it holds.
+    Offline,
+    /// It was removed for good.
+    Retired,
 }
 
 /// Whose a pod or claim is.
@@ -56,6 +61,7 @@ pub struct Group {
     pub name: String,
     /// What the names of its members begin with.
     prefix: String,
+    wish: GroupWish,
 }
 
 /// Who is to be, in all groups.
@@ -71,17 +77,42 @@ pub struct Roster {
 impl Roster {
     /// As the spec asks for.
     pub fn of(ensemble: &EnsembleView) -> Self {
-        let wish = GroupWish {
-            replicas: ensemble.spec.replicas,
-        };
+        Self::with(ensemble, &[], &[])
+    }
+
+    /// As the spec asks for, without those that left for good by what the status or a claim says, and
+    /// with those that take the place of others by request.
+    pub fn seen(snap: &Snapshot) -> Self {
+        let stored = Self::of(&snap.ensemble);
+        let marked = |c: &&ClaimView| c.meta.annotations.contains_key(labels::RETIRED);
+        let marked = snap.claims.values().filter(marked);
+        let marked: Vec<MemberId> = marked.filter_map(|c| stored.of_claim(c)).collect();
+        let open = snap.requests.values().filter(|r| !r.finished);
+        let replaced = open.filter_map(|r| r.spec.replace.as_ref());
+        let replaced = replaced.filter_map(|r| stored.named(&r.member));
+        let replaced: Vec<MemberId> = replaced.collect();
+        match marked.iter().all(|m| stored.is_retired(*m)) && replaced.is_empty() {
+            true => stored,
+            false => Self::with(&snap.ensemble, &marked, &replaced),
+        }
+    }
+
+    /// Without those that left for good, whatever is stored; with successors of those that are replaced.
+    fn with(ensemble: &EnsembleView, retired: &[MemberId], replaced: &[MemberId]) -> Self {
+        let spec = &ensemble.spec;
+        let ledger = ensemble.status.ledger.get(DEFAULT_GROUP);
+        let mut wish = GroupWish::new(spec.replicas, &spec.offline).stored(ledger);
+        wish.retired.extend(retired.iter().map(|m| m.ordinal));
+        wish.replaced.extend(replaced.iter().map(|m| m.ordinal));
         Self {
             ensemble: ensemble.name().to_owned(),
             uid: ensemble.uid().to_owned(),
+            wanted: seats::wanted_of(GroupIx(0), &wish),
             groups: vec![Group {
                 name: DEFAULT_GROUP.to_owned(),
                 prefix: [ensemble.name(), "-"].concat(),
+                wish,
             }],
-            wanted: seats::wanted_of(GroupIx(0), &wish),
         }
     }
 
@@ -109,8 +140,27 @@ impl Roster {
     pub fn place(&self, member: MemberId) -> Place {
         match self.wanted.binary_search(&member) {
             Ok(_) => Place::Wanted,
-            Err(_) => Place::Surplus,
+            Err(_) => self
+                .group(member)
+                .map_or(Place::Surplus, |g| g.wish.aside(member.ordinal)),
         }
+    }
+
+    /// Whether a member was removed for good.
+    pub fn is_retired(&self, member: MemberId) -> bool {
+        self.group(member)
+            .is_some_and(|g| g.wish.aside(member.ordinal) == Place::Retired)
+    }
+
+    /// Whether a member is to leave for good once another has taken its place.
+    pub fn is_replaced(&self, member: MemberId) -> bool {
+        let group = self.group(member);
+        self.wants(member) && group.is_some_and(|g| g.wish.replaced.contains(&member.ordinal))
+    }
+
+    /// How many members the spec asks for, without those that stand in for others for a while.
+    pub fn replicas(&self) -> u32 {
+        self.groups.iter().map(|g| g.wish.replicas).sum()
     }
 
     /// Whether a member is asked for.
@@ -160,21 +210,40 @@ impl Roster {
 
     /// The member of that name, if it is asked for; else why not, for whoever named it.
     pub fn asked_for(&self, name: &str) -> Result<MemberId, String> {
-        let member = self.named(name).filter(|m| self.wants(*m));
-        member.ok_or_else(|| {
-            let ends = self.wanted.first().zip(self.wanted.last());
-            let those = match ends {
-                Some((first, last)) => {
-                    format!(
-                        "its members are {} to {}",
-                        self.name(*first),
-                        self.name(*last)
-                    )
-                }
-                None => "it has no members".to_owned(),
-            };
-            format!("{name} is no member of {}; {those}", self.ensemble)
-        })
+        let named = self.named(name);
+        if let Some(member) = named.filter(|m| self.wants(*m)) {
+            return Ok(member);
+        }
+        let what = match named.map(|m| self.place(m)) {
+            Some(Place::Offline) => "is offline: spec.offline lists it",
+            Some(Place::Retired) => "was removed for good",
+            _ => {
+                return Err(format!(
+                    "{name} is no member of {}; {}",
+                    self.ensemble,
+                    self.those()
+                ));
+            }
+        };
+        Err(format!("{name} {what}; {}", self.those()))
+    }
+
+    /// Who there is, in words.
+    fn those(&self) -> String {
+        let ends = self.wanted.first().zip(self.wanted.last());
+        let Some((first, last)) = ends else {
+            return "it has no members".to_owned();
+        };
+        let span = last.ordinal.saturating_sub(first.ordinal) as usize;
+        match span + 1 == self.wanted.len() {
+            true => format!(
+                "its members are {} to {}",
+                self.name(*first),
+                self.name(*last)
+            ),
+            // With gaps.
+            false => format!("its members are {}", self.names(self.wanted())),
+        }
     }
 
     /// Whose a pod in that member's place is: labels for ensemble, group, ordinal and incarnation,

@@ -5,7 +5,7 @@
 use super::{RECOVER_AFTER_SECONDS, Refusal, refuse};
 use crate::cast::Cast;
 use crate::claims::ClaimGroup;
-use crate::roster::MemberId;
+use crate::roster::{MemberId, Place};
 use crate::time::Time;
 use ensemble_api::{Reason, Rule};
 
@@ -66,23 +66,48 @@ fn left_out(cast: &Cast<'_>, first: MemberId) -> Result<(), Starts> {
         return Ok(());
     }
     let name = cast.roster().name(first);
-    let needed = first.ordinal.saturating_add(1);
+    let (why, limit, next) = way_back(cast, first);
     let refused = refuse(
         Rule::LastPrimaryFirst,
         Reason::PrimaryLeftOut,
-        format!("{name} led last, and replicas is {}", cast.roster().size()),
-        format!("replicas {needed} or more"),
-    );
-    let next = format!(
-        "kubectl scale ensemble {} --replicas={needed} -n {}",
-        cast.name(),
-        cast.ensemble.namespace,
+        format!("{name} led last, and {why}"),
+        limit,
     );
     refused.map_err(|refusal| Starts {
         refusal,
         at: None,
         next,
     })
+}
+
+/// Why one that led last is not asked for, what would bring it back, and what to type.
+fn way_back(cast: &Cast<'_>, first: MemberId) -> (String, String, String) {
+    let (ensemble, namespace) = (cast.name(), &cast.ensemble.namespace);
+    let name = cast.roster().name(first);
+    match cast.roster().place(first) {
+        Place::Offline => (
+            "spec.offline lists it".to_owned(),
+            format!("{name} is not offline"),
+            format!("kubectl edit ensemble {ensemble} -n {namespace}"),
+        ),
+        // It does not come back: only a person can say that its data is not needed.
+        Place::Retired => (
+            "was removed".to_owned(),
+            "another member that leads".to_owned(),
+            format!(
+                "ensemble waive {ensemble} {} --member MEMBER --reason TEXT --for 10m -n {namespace}",
+                Rule::LastPrimaryFirst
+            ),
+        ),
+        Place::Surplus | Place::Wanted => {
+            let needed = first.ordinal.saturating_add(1);
+            (
+                format!("replicas is {}", cast.roster().size()),
+                format!("replicas {needed} or more"),
+                format!("kubectl scale ensemble {ensemble} --replicas={needed} -n {namespace}"),
+            )
+        }
+    }
 }
 
 /// Whether the first one is there, or can be created.

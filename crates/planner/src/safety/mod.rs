@@ -14,6 +14,7 @@ mod overtaken;
 mod people;
 mod quorum;
 mod recovery;
+mod removal;
 mod roles;
 mod sync;
 mod turns;

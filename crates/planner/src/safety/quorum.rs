@@ -5,6 +5,7 @@ use crate::engine::{Cohort, Quorum};
 use crate::roster::MemberId;
 use crate::wish::Act;
 use ensemble_api::{Predicate, Reason, Rule};
+use std::collections::BTreeSet;
 
 /// How many must be left. Of one or two no quorum is left whatever is done: then it is all others, since
 /// a change that nobody can ever get is no protection.
@@ -39,15 +40,30 @@ impl Safety<'_> {
             return Ok(());
         }
         let name = cast.roster().name(who);
+        let missing = self.missing(quorum, who);
         refuse(
             Rule::QuorumHolds,
             Reason::QuorumAtRisk,
             format!(
-                "{others} of {} voters are there without {name}",
+                "{others} of {} voters are there without {name}{missing}",
                 quorum.size()
             ),
             format!("{needed} needed"),
         )
+    }
+
+    /// Those that are missed beside a member, in words.
+    fn missing(&self, quorum: &Quorum, who: MemberId) -> String {
+        let present: BTreeSet<MemberId> = self.present(quorum).collect();
+        let missing = quorum.voters.difference(&present).filter(|m| **m != who);
+        let mut names: Vec<String> = missing.map(|m| self.snap.roster().name(*m)).collect();
+        if quorum.elsewhere > 0 {
+            names.push(format!("{} that Ensemble does not know", quorum.elsewhere));
+        }
+        match names.is_empty() {
+            true => String::new(),
+            false => format!("; missing: {}", names.join(", ")),
+        }
     }
 
     /// One that is proven down, or has not come up for long, votes for nobody as it is.

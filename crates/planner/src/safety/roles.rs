@@ -241,7 +241,7 @@ impl Safety<'_> {
     }
 
     /// Exactly one leader is known, backed by the lock.
-    fn lead_known(&self) -> Result<MemberId, Refusal> {
+    pub(super) fn lead_known(&self) -> Result<MemberId, Refusal> {
         let cast = self.snap;
         match cast.lead() {
             Lead::One { who, .. } => Ok(*who),

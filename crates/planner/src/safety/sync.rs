@@ -29,7 +29,7 @@ pub(crate) fn in_sync(cast: &Cast<'_>, who: MemberId) -> Result<(), String> {
         return Err("it does not run".into());
     };
     match &own.duty {
-        Duty::Follows => {}
+        Duty::Follows | Duty::Learns => {}
         Duty::Leads => return Err("it claims the lead".into()),
         Duty::Unknown(why) => return Err(why.to_string()),
     }
@@ -41,8 +41,9 @@ pub(crate) fn in_sync(cast: &Cast<'_>, who: MemberId) -> Result<(), String> {
     let most = max_lag(cast);
     match own.behind {
         Some(behind) if behind > most => Err(format!(
-            "over {} bytes behind, at most {most} allowed",
+            "over {} {} behind, at most {most} allowed",
             roughly(behind).max(most),
+            cast.abilities.lag.unit,
         )),
         _ => Ok(()),
     }
@@ -50,7 +51,8 @@ pub(crate) fn in_sync(cast: &Cast<'_>, who: MemberId) -> Result<(), String> {
 
 fn max_lag(cast: &Cast<'_>) -> u64 {
     let engine = cast.ensemble.spec.engine.as_ref();
-    engine.map_or(0, |e| e.max_lag_bytes())
+    let asked = engine.map_or(0, |e| e.max_lag());
+    asked.min(cast.abilities.lag.most)
 }
 
 /// Whether a member follows somebody who is known to lead and its own configuration keeps it from being in
@@ -70,8 +72,9 @@ pub(super) fn may_succeed(cast: &Cast<'_>, who: MemberId) -> Result<(), String> 
     let most = max_lag(cast);
     if own.unapplied > most && !crate::mutants::is_off(Rule::SuccessorApplied) {
         let rest = roughly(own.unapplied).max(most);
+        let unit = cast.abilities.lag.unit;
         return Err(format!(
-            "over {rest} bytes received and not applied yet, at most {most} allowed"
+            "over {rest} {unit} received and not applied yet, at most {most} allowed"
         ));
     }
     Ok(())

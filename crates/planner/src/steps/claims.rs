@@ -8,7 +8,7 @@ use crate::memory::Kind;
 use crate::plan::blocker;
 use crate::presence::Presence;
 use crate::render;
-use crate::roster::MemberId;
+use crate::roster::{MemberId, Place};
 use crate::safety::Safety;
 use crate::sheet::Sheet;
 use crate::steps::prepare::Prepared;
@@ -53,6 +53,7 @@ pub fn run(
     for who in snap.wanted() {
         one(snap, &lives, prepared, who, sheet);
     }
+    super::removal::mark(snap, &lives.ledgers, sheet);
     scaled_away(snap, &mut lives);
     lives.let_go = let_go(snap, lives.let_go, safety, sheet);
     Claimed {
@@ -181,14 +182,20 @@ fn create(
     );
 }
 
-/// The claims of members that scaling in has removed, if policy says so, once nobody uses them.
+/// The claims of members that scaling in or a request has removed, if policy says so, once nobody uses
+/// them. Those of an offline member stay: it comes back on them.
 fn scaled_away(snap: &Cast<'_>, lives: &mut Lives) {
     if snap.ensemble.spec.storage.when_scaled == Keep::Retain {
         return;
     }
     let mut members: Vec<MemberId> = snap
         .claimants()
-        .filter(|m| !snap.roster().wants(*m))
+        .filter(|m| match snap.roster().place(*m) {
+            Place::Wanted => false,
+            Place::Offline => crate::mutants::is_off(Rule::OfflineKeepsItsClaims),
+            Place::Retired => !lives.ledgers.is_kept(*m),
+            Place::Surplus => true,
+        })
         .collect();
     members.dedup();
     for who in members {

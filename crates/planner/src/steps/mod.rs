@@ -10,6 +10,7 @@ pub mod members;
 pub mod parameters;
 pub mod prepare;
 pub mod pulling;
+pub mod removal;
 pub mod requests;
 pub mod resize;
 pub mod roles;

@@ -9,6 +9,7 @@ use crate::revision::Revisions;
 use crate::roster::MemberId;
 use crate::safety::{Safety, Sake};
 use crate::sheet::Sheet;
+use crate::steps::removal;
 use crate::succession::{Proposal, Succession};
 use crate::view::RequestView;
 use crate::waivers;
@@ -49,6 +50,12 @@ pub fn answer(
                 approve: Some(a), ..
             } => approve(snap, revisions, a),
             EnsembleRequestSpec { waive: Some(w), .. } => waive(snap, request, w, sheet),
+            EnsembleRequestSpec {
+                remove: Some(r), ..
+            } => removal::remove(snap, r, safety, &mut lives),
+            EnsembleRequestSpec {
+                replace: Some(r), ..
+            } => removal::replace(snap, r, &mut lives),
             _ => match rebuild(snap, request, &mut lives) {
                 Ok(message) => message.map(|m| (Outcome::Done, m)),
                 Err(message) => Some((Outcome::Refused, message)),
@@ -65,7 +72,8 @@ pub fn answer(
     Answered { lives }
 }
 
-type Answer = Option<(Outcome, String)>;
+/// The outcome of a request, once it is known.
+pub(super) type Answer = Option<(Outcome, String)>;
 
 /// Hands the lead over; answered when that is over.
 fn switch(

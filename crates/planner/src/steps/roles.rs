@@ -10,6 +10,7 @@ use crate::safety::{Safety, Sake};
 use crate::sheet::Sheet;
 use crate::succession::{Succession, is_cordoned};
 use crate::time::Time;
+use crate::wish::Cause;
 use ensemble_api::Reason;
 use ensemble_api::report::Action;
 
@@ -100,13 +101,12 @@ fn lead(snap: &Cast<'_>, safety: &Safety<'_>, sheet: &mut Sheet<'_>) {
     sheet.block(Action::Follow, None, "roles", blocker);
 }
 
-/// The leader's pod must carry the label by which the primary Service finds it.
+/// The leader's pod must carry the label by which the primary Service finds it, where roles are told by one.
 fn labelled(snap: &Cast<'_>, sheet: &mut Sheet<'_>) {
     let (Some(engine), Lead::One { who, .. }) = (&snap.ensemble.spec.engine, snap.lead()) else {
         return;
     };
-    let label = engine.role_label();
-    let Some(pod) = snap.our_pod(*who) else {
+    let (Some(label), Some(pod)) = (engine.role_label(), snap.our_pod(*who)) else {
         return;
     };
     let found = pod.meta.label(label.key);
@@ -166,7 +166,7 @@ fn move_away(
         return;
     }
     if !snap.roster().wants(leader) {
-        return leave(snap, safety, succession, sheet);
+        return leave(snap, leader, safety, succession, sheet);
     }
     let name = snap.roster().name(leader);
     let Some(node) = snap.our_pod(leader).map(|p| p.node.as_str()) else {
@@ -191,17 +191,18 @@ fn move_away(
     }
 }
 
-/// Scaling in removes the leader: the lead goes to a member that stays. Where nobody is to stay, it goes
+/// The leader leaves: the lead goes to a member that stays. Where nobody is to stay, it goes
 /// to the lowest ordinal if that one can take it, so that whatever number is asked for later includes
 /// the member with the newest data; nobody waits for that.
 fn leave(
     snap: &Cast<'_>,
+    leader: MemberId,
     safety: &mut Safety<'_>,
     succession: &mut Succession<'_>,
     sheet: &mut Sheet<'_>,
 ) {
     let size = snap.roster().size();
-    let cause = format!("replicas is {size}");
+    let cause = Cause::of_leaving(snap.roster(), leader).to_string();
     if size > 0 {
         succession.propose_best(Sake::of(&cause), |_| true, safety, sheet);
         return;

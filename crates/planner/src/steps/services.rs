@@ -148,7 +148,9 @@ fn primary_is_held(snap: &Cast<'_>) -> bool {
         return false;
     };
     let reachable = [Presence::Serving, Presence::Unhealthy, Presence::Starting];
-    let label = engine.role_label();
+    let Some(label) = engine.role_label() else {
+        return false;
+    };
     // The Service follows the value that the primary itself carries, the old or the new one.
     let value = pod.meta.label(label.key);
     let leads = value == label.primary || snap.abilities.also_primary.contains(&value);

@@ -12,7 +12,7 @@ use crate::cast::Cast;
 use crate::ledger::Ledgers;
 use crate::presence::{Presence, ProofOfDown};
 use crate::revision::Revisions;
-use crate::roster::MemberId;
+use crate::roster::{MemberId, Place, Roster};
 use ensemble_api::report::Action;
 use ensemble_api::status::{Intent, Method};
 use std::fmt;
@@ -144,6 +144,10 @@ pub enum Cause {
     Ended(String),
     /// So many members are asked for.
     ScaledIn(u32),
+    /// The user takes it out.
+    Offline,
+    /// A person had it removed for good.
+    Removed,
     /// Parameters of its engine changed: which.
     Parameters(String),
     /// Parameters that nobody came up with are put back.
@@ -151,6 +155,15 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Why a member that is not asked for leaves.
+    pub fn of_leaving(roster: &Roster, who: MemberId) -> Self {
+        match roster.place(who) {
+            Place::Offline => Cause::Offline,
+            Place::Retired => Cause::Removed,
+            Place::Wanted | Place::Surplus => Cause::ScaledIn(roster.size()),
+        }
+    }
+
     /// In words, without what concerns one member alone.
     pub fn plain(&self) -> String {
         let mut plain = self.clone();
@@ -185,6 +198,8 @@ impl fmt::Display for Cause {
             }
             Cause::Ended(how) => write!(f, "its pod ended ({how})"),
             Cause::ScaledIn(replicas) => write!(f, "replicas is {replicas}"),
+            Cause::Offline => f.write_str("spec.offline lists it"),
+            Cause::Removed => f.write_str("removed by request"),
             Cause::Parameters(which) => f.write_str(which),
             Cause::PutBack => f.write_str("the old parameters are put back"),
         }
@@ -223,7 +238,7 @@ fn surplus(cast: &Cast<'_>) -> impl Iterator<Item = Wish> {
     replicas.chain(leader).map(|who| Wish {
         who,
         act: Act::Leave,
-        cause: Cause::ScaledIn(cast.roster().size()),
+        cause: Cause::of_leaving(cast.roster(), who),
         round: Round::Leave,
     })
 }

@@ -20,7 +20,10 @@ fn a_voter_is_not_touched_while_too_few_others_are_there() {
     assert_eq!(blocked.reason, Reason::QuorumAtRisk);
     assert_eq!(
         (blocked.observed.as_str(), blocked.limit.as_str()),
-        ("2 of 5 voters are there without orders-2", "3 needed")
+        (
+            "2 of 5 voters are there without orders-2; missing: orders-3, orders-4",
+            "3 needed"
+        )
     );
 }
 
@@ -68,4 +71,36 @@ fn the_report_has_voters_needed_and_present() {
     let few = (false, "1 of 3 voters are there".into(), "2 needed".into());
     assert_eq!(row(&world), Some(few));
     assert_eq!(row(&World::led(3, 0)), None);
+}
+
+#[test]
+fn a_budget_of_voters_keeps_a_majority_whatever_may_be_unavailable() {
+    for (replicas, unavailable, kept) in [
+        (3, 1, vec![2]),
+        (3, 3, vec![2]),
+        (5, 1, vec![4]),
+        (5, 4, vec![3]),
+        // One of two is too many already, and a drain has to end.
+        (2, 1, vec![1]),
+        (1, 1, vec![]),
+    ] {
+        let mut world = World::new(replicas);
+        let rollout = json!({"maxUnavailable": unavailable});
+        world.spec(&json!({"engine": {"etcd": {}}, "rollout": rollout}));
+        assert_eq!(kept_by_budgets(&world), kept, "{replicas} {unavailable}");
+    }
+}
+
+#[test]
+fn where_no_label_tells_roles_no_service_leads_to_one() {
+    let mut world = World::converged(3);
+    world.spec(&json!({"engine": {"etcd": {}}}));
+    let created: Vec<String> = world
+        .plan()
+        .writes
+        .iter()
+        .map(|write| format!("{write:?}"))
+        .filter(|write| write.contains("orders-primary") || write.contains("orders-replicas"))
+        .collect();
+    assert_eq!(created, Vec::<String>::new());
 }

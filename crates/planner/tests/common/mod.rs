@@ -4,6 +4,7 @@
 mod roles;
 mod votes;
 pub use roles::*;
+pub use votes::*;
 
 use ensemble_planner::cast::Cast;
 use ensemble_planner::engine::Judge;

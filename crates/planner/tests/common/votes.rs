@@ -16,6 +16,13 @@ impl World {
     }
 }
 
+/// How many members each budget is to keep.
+pub fn kept_by_budgets(world: &World) -> Vec<i64> {
+    let budgets = ensemble_planner::render::budgets(&world.snapshot());
+    let kept = |b: ensemble_planner::render::Wanted| b.spec["minAvailable"].as_i64();
+    budgets.into_iter().filter_map(kept).collect()
+}
+
 fn first_leads(hearing: &Hearing<'_>) -> EngineView {
     let lead = match hearing.heard.keys().next() {
         Some(who) => Lead::One { who: *who, term: 7 },

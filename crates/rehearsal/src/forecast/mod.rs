@@ -11,7 +11,7 @@ pub use trouble::{TROUBLES, Trouble, asked_for};
 
 use crate::driver::{Driver, Scene};
 use crate::invariants::Checker;
-use crate::patroni::{self, Patroni};
+use crate::model;
 use crate::scenario;
 use crate::world::{self, World};
 use ensemble_api::spec::Zones;
@@ -90,10 +90,11 @@ impl Stage {
             self.scene.world.ensembles,
             self.scene.world.namespace.clone(),
         );
-        if patroni::of(&self.scene.world).is_none()
-            && let Some(model) = Patroni::of_spec(&ensemble["spec"], &namespace)
+        let name = &self.scene.world.name;
+        if model::of(&self.scene.world).is_none()
+            && let Some(model) = model::of_spec(&ensemble["spec"], &namespace, name)
         {
-            self.scene.world.cluster.attach_workload(Box::new(model));
+            self.scene.world.cluster.attach_workload(model);
         }
         let request = match scenario::ensemble(&self.scene.world) {
             None => Request::create(at, &namespace, unborn(ensemble)),

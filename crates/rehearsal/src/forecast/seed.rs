@@ -1,7 +1,7 @@
 //! A cluster in memory that begins where a real one is.
 
 use super::record::all_ready;
-use crate::patroni::{self, Patroni};
+use crate::model;
 use crate::world::{self, World};
 use serde_json::{Value, json};
 use simkube::config::{Behaviour, Config};
@@ -87,8 +87,9 @@ pub(super) fn plant(given: &Given) -> Result<World, Status> {
     ];
     let (ensembles, requests) = (world.ensembles, world.requests);
     if let Some(ensemble) = &given.ensemble {
-        if let Some(model) = Patroni::of_spec(&ensemble["spec"], &given.namespace) {
-            world.cluster.attach_workload(Box::new(model));
+        let model = model::of_spec(&ensemble["spec"], &given.namespace, &given.name);
+        if let Some(model) = model {
+            world.cluster.attach_workload(model);
         }
         world.cluster.restore(ensembles, &bare(ensemble))?;
     }
@@ -138,14 +139,14 @@ fn settle(world: &mut World, given: &Given) {
 fn lead_as_seen(world: &mut World, given: &Given) {
     let seen = given.ensemble.as_ref();
     let seen = seen.and_then(|e| e.pointer("/status/lead/member")?.as_str());
-    let Some(seen) = seen.filter(|_| patroni::of(world).is_some()) else {
+    let Some(seen) = seen.filter(|_| model::of(world).is_some()) else {
         return;
     };
     for _ in 0..30 {
-        if patroni::of(world).is_some_and(|m| m.leader() == Some(seen)) {
+        if model::of(world).is_some_and(|m| m.leader() == Some(seen)) {
             return;
         }
-        patroni::with(world, |model, now| model.fail_over(now, Some(seen)));
+        model::with(world, |model, now| model.give_lead(now, seen));
         world.cluster.advance_ms(3_000);
     }
 }

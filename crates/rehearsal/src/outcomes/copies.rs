@@ -2,6 +2,7 @@
 
 use super::act::{Act, How};
 use super::{LOOK_MS, broken};
+use crate::asked::asked;
 use crate::invariants::Broken;
 use crate::patroni::Patroni;
 use crate::scenario::ensemble;
@@ -90,7 +91,8 @@ fn needed(world: &World, model: &Patroni, act: &Act) -> usize {
         true => 0,
         false => spec["replicas"].as_u64().unwrap_or(1) as usize,
     };
-    let wanted = act.ordinal().is_some_and(|o| (o as usize) < size);
+    let asked = asked(world, &object);
+    let wanted = size > 0 && act.ordinal().is_some_and(|o| asked.contains(&o));
     let promised = if model.is_synchronous() { 2 } else { 1 };
     match (act.how, wanted) {
         (How::End, false) => size.min(2),

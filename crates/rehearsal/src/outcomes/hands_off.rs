@@ -3,6 +3,7 @@
 
 use super::act::{Act, engine_image, ordinal};
 use super::{LOOK_MS, broken};
+use crate::asked::asked;
 use crate::invariants::Broken;
 use crate::patroni::Patroni;
 use crate::scenario::{ensemble, status};
@@ -65,7 +66,8 @@ fn approved(world: &World, model: &Patroni, name: &str, image: &str) -> Result<(
     };
     let spec = &object["spec"];
     let size = spec["replicas"].as_u64().unwrap_or(1);
-    let wanted = ordinal(name).is_some_and(|o| u64::from(o) < size);
+    let asked = asked(world, &object);
+    let wanted = ordinal(name).is_some_and(|o| asked.contains(&o));
     if spec["rollout"]["primary"] != "Supervised" || !wanted || size < 2 || is_approved(world) {
         return Ok(());
     }

@@ -257,6 +257,14 @@ impl Model for Patroni {
         Patroni::longest_pause_ms(self)
     }
 
+    fn labels_pods(&self) -> bool {
+        true
+    }
+
+    fn give_lead(&mut self, now: u64, to: &str) {
+        self.fail_over(now, Some(to));
+    }
+
     fn settled(&self, replicas: usize) -> bool {
         Patroni::settled(self, replicas)
     }

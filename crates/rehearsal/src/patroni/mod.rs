@@ -413,7 +413,7 @@ impl Patroni {
     pub fn of_spec(spec: &serde_json::Value, namespace: &str) -> Option<Self> {
         let spec: EnsembleSpec = serde_json::from_value(spec.clone()).ok()?;
         let engine = spec.engine.as_ref().filter(|e| e.patroni.is_some())?;
-        let label = engine.role_label();
+        let label = engine.role_label()?;
         Some(Self {
             namespace: namespace.to_owned(),
             container: spec.engine_container(),

@@ -1,4 +1,4 @@
-//! Limits on the number of members: what the definitions refuse is refused in memory as by a real API
+//! Limits on the number of members, and members that are taken out: what the definitions refuse is refused in memory as by a real API
 //! server, so that `simulate` says it without a cluster.
 
 use ensemble_rehearsal::forecast::Stage;
@@ -55,4 +55,30 @@ fn without_limits_any_number_will_do() {
         assert_eq!(put(None, orders(replicas, json!({}))), Ok(()));
         assert_eq!(put(None, orders(replicas, json!(null))), Ok(()));
     }
+}
+
+fn without(offline: Value) -> Result<(), String> {
+    let mut orders = orders(3, json!(null));
+    orders["spec"]["offline"] = offline;
+    put(None, orders)
+}
+
+#[test]
+fn an_entry_of_offline_that_is_no_ordinal_and_no_range_is_refused_with_its_field() {
+    for (offline, words) in [
+        (
+            json!(["5-3"]),
+            ["spec.offline[0]", "write the lower ordinal first"],
+        ),
+        (json!([10_000]), ["spec.offline[0]", "9999"]),
+        (json!([2, -1]), ["spec.offline[1]", "0"]),
+        (json!(["one"]), ["spec.offline[0]", "[0-9]"]),
+        (json!([1, 1]), ["spec.offline[1]", "Duplicate"]),
+    ] {
+        let message = without(offline).unwrap_err();
+        for word in words {
+            assert!(message.contains(word), "{word:?} is not in {message:?}");
+        }
+    }
+    assert_eq!(without(json!([1, "3-5", "7", "10-10"])), Ok(()));
 }

@@ -123,7 +123,23 @@ fn fields_read(expression: &str) -> Option<Vec<String>> {
 }
 
 /// The functions are the same for every rule of every cluster, so they are registered once.
-static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
+static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
+    let mut context = Context::default().with_all();
+    // What the library does not know: `type(self) == int`, for values that may be one or the other.
+    context.add_function("type", |value: Cel| type_name(&value).to_owned());
+    for name in ["int", "string"] {
+        context.add_variable_from_value(name, name);
+    }
+    context
+});
+
+fn type_name(value: &Cel) -> &'static str {
+    match value {
+        Cel::Int(_) => "int",
+        Cel::String(_) => "string",
+        _ => "another",
+    }
+}
 
 /// Runs every rule that applies. An old value that has kept the same rules is known to keep them:
 /// a rule that reads only what did not change need not run again.

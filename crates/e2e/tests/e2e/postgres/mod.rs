@@ -3,6 +3,7 @@
 
 mod control;
 mod lost;
+mod named;
 mod nodes;
 mod parameters;
 mod paused;

@@ -1,6 +1,6 @@
 //! How it misbehaves.
 
-use super::Raft;
+use super::Etcd;
 use crate::fault::What;
 
 /// A kind of misbehaviour, for a while.
@@ -24,7 +24,7 @@ pub(super) enum Trouble {
 
 const LASTS_MS: u64 = 20_000;
 
-impl Raft {
+impl Etcd {
     /// A fault of the engine. Those that it cannot have do nothing.
     pub(super) fn suffer(&mut self, now: u64, what: What) {
         self.advance(now);

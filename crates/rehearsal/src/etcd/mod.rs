@@ -1,21 +1,15 @@
-//! An engine with a vote, as small as it can be: a log that a majority must have before a write is
-//! acknowledged, a leader that a majority must name, terms, and elections that only somebody with all
-//! acknowledged writes can win. Nobody runs it. It is here so that what the planner knows of engines is
-//! known to fit more than one, and to be tried under every fault before the next real one comes.
+//! etcd, as small as it can be: a log that a majority must have before a write is acknowledged, a leader
+//! that a majority must name, terms, and elections that only somebody with all acknowledged writes can win.
+//! Its members answer in etcd's own words, which etcd's own judge is given.
 //!
 //! What is left out: who votes does not change, and messages take no time.
 
 mod answers;
-mod judge;
 mod life;
 mod trouble;
 
-pub use answers::Word;
-
 use crate::world::World;
 use ensemble_api::EnsembleSpec;
-use ensemble_planner::abilities::{Abilities, Port};
-use ensemble_planner::engine::Judge;
 use simkube::{Object, Process, ProcessEvent, Readiness, SimTime, Workload, WorkloadApi};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -32,28 +26,6 @@ const WRITE_MS: u64 = 100;
 /// How often the model looks whether nodes are cut off.
 const LOOK_MS: u64 = 500;
 
-/// By that label the members of this engine are told from others: no spec has a word for an engine that
-/// nobody runs.
-pub const LABEL: &str = "raft-role";
-
-/// What the engine of a spec can do, in a rehearsal.
-pub fn abilities(spec: &EnsembleSpec) -> Abilities {
-    let engine = spec.engine.as_ref();
-    if engine.is_some_and(|e| e.role_label().key == LABEL) {
-        return Abilities {
-            judge: Some(Judge(judge::judge)),
-            can_answer: true,
-            can_switch: true,
-            port: Some(Port {
-                name: "client",
-                number: 2379,
-            }),
-            ..Abilities::default()
-        };
-    }
-    ensemble_engines::abilities(spec)
-}
-
 /// A running member.
 #[derive(Clone, Debug)]
 struct Run {
@@ -66,8 +38,6 @@ struct Run {
     stopping: bool,
     reachable: bool,
     start: u64,
-    /// The label that its pod has.
-    labelled: Option<bool>,
 }
 
 /// A member: its log outlives its pod.
@@ -97,8 +67,11 @@ pub struct Change {
 
 /// The model.
 #[derive(Clone, Debug)]
-pub struct Raft {
-    voters: usize,
+pub struct Etcd {
+    /// Those that vote, by name.
+    voters: Vec<String>,
+    /// The container that runs it.
+    container: String,
     members: BTreeMap<String, Member>,
     leader: Option<String>,
     /// Since when nobody leads.
@@ -120,11 +93,12 @@ pub struct Raft {
     now: u64,
 }
 
-impl Raft {
-    /// So many vote, and nobody runs yet.
-    pub fn new(voters: usize) -> Self {
+impl Etcd {
+    /// So many of that ensemble vote, and nobody runs yet.
+    pub fn new(ensemble: &str, voters: u32) -> Self {
         Self {
-            voters,
+            voters: (0..voters).map(|o| format!("{ensemble}-{o}")).collect(),
+            container: "db".to_owned(),
             members: BTreeMap::new(),
             leader: None,
             vacant_since: 0,
@@ -144,14 +118,23 @@ impl Raft {
         }
     }
 
-    /// How many of its members must be there.
-    pub fn majority(&self) -> usize {
-        self.voters / 2 + 1
+    /// For an Ensemble that says that it runs etcd; None if it does not.
+    pub fn of_spec(spec: &serde_json::Value, ensemble: &str) -> Option<Self> {
+        let spec: EnsembleSpec = serde_json::from_value(spec.clone()).ok()?;
+        spec.engine.as_ref().filter(|e| e.etcd.is_some())?;
+        Some(Self {
+            container: spec.engine_container(),
+            ..Self::new(ensemble, spec.replicas)
+        })
     }
 
-    /// Those that vote, by name.
+    /// How many of its members must be there.
+    pub fn majority(&self) -> usize {
+        self.voters.len() / 2 + 1
+    }
+
     fn names(&self) -> impl Iterator<Item = String> + use<> {
-        (0..self.voters).map(|o| format!("orders-{o}"))
+        self.voters.clone().into_iter()
     }
 
     fn run(&self, name: &str) -> Option<&Run> {
@@ -198,7 +181,7 @@ impl Raft {
 
     /// How many vote.
     pub fn voters(&self) -> usize {
-        self.voters
+        self.voters.len()
     }
 
     /// The pod in which a member runs, and which start of it that is.
@@ -234,14 +217,14 @@ impl Raft {
 }
 
 /// The model in a world, if it is this one.
-pub fn of(world: &World) -> Option<&Raft> {
+pub fn of(world: &World) -> Option<&Etcd> {
     world.cluster.workload_as()
 }
 
-impl Workload for Raft {
+impl Workload for Etcd {
     fn event(&mut self, now: SimTime, process: &Process, _: &Object, event: &ProcessEvent) {
         // Prefetch pods run the same image in another container.
-        if &*process.container != "db" {
+        if *process.container != *self.container {
             return;
         }
         self.advance(now.0);
@@ -257,7 +240,7 @@ impl Workload for Raft {
     }
 
     fn readiness(&self, _: SimTime, process: &Process) -> Readiness {
-        if &*process.container != "db" {
+        if *process.container != *self.container {
             return Readiness::Default;
         }
         match self.run(&process.pod) {
@@ -275,7 +258,6 @@ impl Workload for Raft {
         self.advance(api.now().0);
         self.look(api);
         self.live();
-        self.write_labels(api);
     }
 
     fn clone_box(&self) -> Box<dyn Workload> {

@@ -1,50 +1,52 @@
 //! What members answer.
 
-use super::{Raft, Trouble};
+use super::{Etcd, Trouble};
 use crate::fault::What;
 use crate::model::{Answer, Model, Said, replied};
 use ensemble_conductor::{Ask, EngineCall, EngineOutcome};
+use ensemble_engines::etcd::{Listed, Sighting};
 use ensemble_planner::engine::{self, EngineAct, Reply, WhyUnknown};
-use std::collections::BTreeSet;
-
-/// What one member says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
-    /// Whether it leads.
-    pub leads: bool,
-    /// At which term it is.
-    pub term: u64,
-    /// Who leads, as it has heard.
-    pub leader: Option<String>,
-    /// Who votes.
-    pub voters: BTreeSet<String>,
-    /// How many entries of the log it lacks, as far as it knows.
-    pub missing: u64,
-}
 
 const TIMEOUT_MS: u64 = 2_000;
 const ANSWER_MS: u64 = 10;
+/// So many entries of the log stand for one write: busy clients, so that who lacks one lacks too many.
+const ENTRIES: u64 = 10_240;
 const SLOW_MS: u64 = 1_800;
 
-impl Raft {
-    fn word(&self, name: &str) -> Word {
+impl Etcd {
+    /// What a member says of itself. One that is not in sync either lacks what was written since, or has
+    /// not heard of its leader yet.
+    fn sighting(&self, name: &str) -> Sighting {
         let lies = self.lies() && self.liar().as_deref() == Some(name);
         let index = self.members.get(name).map_or(0, |m| m.index);
-        Word {
-            leads: lies || self.leader() == Some(name),
+        let hears = self.in_sync(name) || index < self.acknowledged;
+        let leader = self.leader().filter(|_| hears);
+        let listed = self.names().map(|name| {
+            let listed = Listed {
+                name: name.clone(),
+                ..Listed::default()
+            };
+            (self.number(&name), listed)
+        });
+        Sighting {
+            cluster: 1,
+            member: self.number(name),
             term: self.term + u64::from(lies),
-            leader: if lies {
-                Some(name.to_owned())
-            } else {
-                self.leader.clone()
+            leader: match (lies, leader) {
+                (true, _) => self.number(name),
+                (false, leader) => leader.map_or(0, |l| self.number(l)),
             },
-            voters: self.names().collect(),
-            missing: if self.in_sync(name) {
-                0
-            } else {
-                self.acknowledged.saturating_sub(index).max(1)
-            },
+            index: index * ENTRIES,
+            applied: index * ENTRIES,
+            listed: listed.collect(),
+            ..Sighting::default()
         }
+    }
+
+    /// The number by which etcd knows a member; 0 is nobody's.
+    fn number(&self, name: &str) -> u64 {
+        let at = self.names().position(|n| n == name);
+        at.map_or(0, |at| 1_000 + at as u64)
     }
 
     fn hand_over(&mut self, now: u64, from: &str, to: &str) -> Answer {
@@ -71,7 +73,7 @@ impl Raft {
     }
 }
 
-impl Model for Raft {
+impl Model for Etcd {
     fn ask(&mut self, now: u64, call: &EngineCall, reachable: bool) -> Answer {
         self.advance(now);
         let silent = |cause: &str, after: u64| {
@@ -88,10 +90,9 @@ impl Model for Raft {
             return silent("timed out", TIMEOUT_MS);
         }
         let run = self.run(call.member());
-        let Some(run) = run.filter(|r| r.uid == call.uid() && r.up_at <= self.now) else {
+        if !run.is_some_and(|r| r.uid == call.uid() && r.up_at <= self.now) {
             return silent("connection refused", ANSWER_MS);
-        };
-        let start = format!("start {}", run.start);
+        }
         let after = if self.is(Trouble::Slow) {
             SLOW_MS
         } else {
@@ -99,7 +100,7 @@ impl Model for Raft {
         };
         match call.ask() {
             Ask::Observe => {
-                let said = engine::Answer::of(call.asked(), start, self.word(call.member()));
+                let said = self.sighting(call.member()).answers(call.asked());
                 Answer::now(now + after, EngineOutcome::Saw(said))
             }
             Ask::Do(EngineAct::SwitchOver { leader, candidate }) => {
@@ -117,15 +118,15 @@ impl Model for Raft {
     }
 
     fn suffer(&mut self, now: u64, what: What) {
-        Raft::suffer(self, now, what);
+        Etcd::suffer(self, now, what);
     }
 
     fn leader(&self) -> Option<&str> {
-        Raft::leader(self)
+        Etcd::leader(self)
     }
 
     fn describe(&self) -> String {
-        Raft::describe(self)
+        Etcd::describe(self)
     }
 
     fn leader_node(&self) -> Option<String> {
@@ -134,7 +135,7 @@ impl Model for Raft {
     }
 
     fn troubled_until(&self) -> Option<u64> {
-        Raft::troubled_until(self)
+        Etcd::troubled_until(self)
     }
 
     fn version(&self) -> u64 {
@@ -149,13 +150,24 @@ impl Model for Raft {
         self.longest_pause_ms
     }
 
+    fn labels_pods(&self) -> bool {
+        false
+    }
+
+    fn give_lead(&mut self, now: u64, to: &str) {
+        self.advance(now);
+        if self.in_sync(to) && self.leader() != Some(to) {
+            self.elect(to, false);
+        }
+    }
+
     fn settled(&self, replicas: usize) -> bool {
         let synced = self.names().filter(|n| self.in_sync(n)).count();
         synced == replicas && self.leader.is_some()
     }
 }
 
-impl Raft {
+impl Etcd {
     /// All changes of leader so far; the first is the first leader.
     pub fn history(&self) -> &[super::Change] {
         &self.changes

@@ -1,12 +1,9 @@
 //! Members come and go, a leader is voted for, writes are acknowledged.
 
-use super::{
-    CATCH_UP_MS, Change, ELECTION_MS, LABEL, LOOK_MS, Raft, Run, START_MS, Trouble, WRITE_MS,
-};
-use serde_json::json;
-use simkube::{Process, Request, Resource, WorkloadApi};
+use super::{CATCH_UP_MS, Change, ELECTION_MS, Etcd, LOOK_MS, Run, START_MS, Trouble, WRITE_MS};
+use simkube::{Process, WorkloadApi};
 
-impl Raft {
+impl Etcd {
     pub(super) fn started(&mut self, process: &Process) {
         self.starts += 1;
         let up_at = if process.image.ends_with(":deaf") {
@@ -22,7 +19,6 @@ impl Raft {
             stopping: false,
             reachable: true,
             start: self.starts,
-            labelled: None,
         };
         let member = self.members.entry(process.pod.clone()).or_default();
         member.run = Some(run);
@@ -150,26 +146,5 @@ impl Raft {
         }
         self.version += 1;
         self.next_look = self.now;
-    }
-
-    /// An agent of somebody's writes who leads to the pods, once it has changed.
-    pub(super) fn write_labels(&mut self, api: &mut WorkloadApi<'_>) {
-        let leader = self.leader.clone();
-        let Some(leader) = leader else { return };
-        for (name, member) in &mut self.members {
-            let leads = *name == leader;
-            let Some(run) = member.run.as_mut() else {
-                continue;
-            };
-            if run.labelled == Some(leads) || run.up_at > self.now {
-                continue;
-            }
-            let role = if leads { "primary" } else { "replica" };
-            let body = json!({"metadata": {"uid": run.uid, "labels": {LABEL: role}}});
-            let request = Request::patch(Resource::Pods, crate::world::NAMESPACE, name, body);
-            if api.call(&run.node, &request.client("agent")).is_some() {
-                run.labelled = Some(leads);
-            }
-        }
     }
 }
