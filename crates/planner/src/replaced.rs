@@ -77,7 +77,8 @@ impl Replaced {
     /// The image of a run that was to end and has not.
     fn image_of(&self, container: &ContainerView) -> Option<String> {
         let (id, image) = self.0.get(&container.name)?;
-        image.clone().filter(|_| *id == container.id)
+        let known = *id == container.id && !crate::mutants::is_off(Rule::TakenBackRestartsNothing);
+        image.clone().filter(|_| known)
     }
 
     /// Writes it on a pod.
@@ -122,7 +123,7 @@ impl Replaced {
 /// The run that is to end for a new image, and its own. One that has that image already, since the change
 /// before is taken back, need not: no run is named then.
 fn awaited(container: &ContainerView, runs: String, new: &str) -> (String, Option<String>) {
-    match runs == new && !crate::mutants::is_off(Rule::TakenBackRestartsNothing) {
+    match runs == new {
         true => (String::new(), None),
         false => (container.id.clone(), Some(runs)),
     }
