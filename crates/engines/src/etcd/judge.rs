@@ -25,9 +25,16 @@ pub(super) fn judge(hearing: &Hearing<'_>) -> EngineView {
         Lead::One { who, .. } => said.get(&who).and_then(|s| s.as_ref().ok()).copied(),
         _ => None,
     };
+    let led_at = match lead {
+        Lead::One { who, .. } => hearing.heard.get(&who).map(|h| h.asked()),
+        _ => None,
+    };
     let standings = said.iter().map(|(who, own)| {
         let asked = hearing.heard[who].asked();
-        let standing = own.clone().and_then(|own| standing(leading, own));
+        // What was said before the leader was asked lacks what was written in between: it tells nothing
+        // about how far behind that member is. Just before a disruption all are asked at once.
+        let after = led_at.is_some_and(|led_at| asked >= led_at);
+        let standing = own.clone().and_then(|own| standing(leading, after, own));
         let standing = standing.unwrap_or_else(|why| Standing::unknown(asked, why));
         (*who, Standing { asked, ..standing })
     });
@@ -154,7 +161,12 @@ fn is_backed<'a>(claim: &Sighting, known: impl Iterator<Item = &'a Sighting>) ->
     voices > voters.len() / 2 || mutants::is_off(Rule::LeaderBorneOut)
 }
 
-fn standing(leading: Option<&Sighting>, own: &Sighting) -> Result<Standing, WhyUnknown> {
+/// `after` says whether the member was asked when its leader was, or later.
+fn standing(
+    leading: Option<&Sighting>,
+    after: bool,
+    own: &Sighting,
+) -> Result<Standing, WhyUnknown> {
     let sync = leading.map_or(Ok(Sync::In), |leader| sync(leader, own))?;
     let duty = match own.learner {
         true => Duty::Learns,
@@ -169,7 +181,9 @@ fn standing(leading: Option<&Sighting>, own: &Sighting) -> Result<Standing, WhyU
         duty,
         term: own.term,
         sync,
-        behind: leading.map(|l| l.index.saturating_sub(own.index)),
+        behind: leading
+            .filter(|_| after)
+            .map(|l| l.index.saturating_sub(own.index)),
         unapplied: own.index.saturating_sub(own.applied),
         may_lead,
         ..Standing::unknown(Default::default(), WhyUnknown::NotAsked)

@@ -256,6 +256,18 @@ fn in_sync_is_at_the_leaders_term_and_within_five_thousand_entries() {
 }
 
 #[test]
+fn what_a_follower_said_before_its_leader_was_asked_does_not_put_it_behind() {
+    let mut world = cluster(3);
+    let mut own = said(3, 1, 0);
+    own.index -= 10_000;
+    let known = world.memory.pod_mut("pod-1");
+    known.said = Some(own.clone().answers(Time(NOW - 1_000)).into());
+    assert_eq!(why_out(&world, 1), "");
+    tells(&mut world, 1, own);
+    assert!(why_out(&world, 1).contains("behind"));
+}
+
+#[test]
 fn while_one_is_down_the_others_wait_and_the_quorum_is_named() {
     let mut world = cluster(3);
     world.unhealthy(2, NOW);
