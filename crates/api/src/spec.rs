@@ -77,6 +77,9 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("!has(self.engine) || !has(self.engine.etcd) || self.replicas == oldSelf.replicas").message(
         "spec.replicas: cannot be changed with spec.engine.etcd yet, since members would have to join and leave etcd's own member list; put back the old number"
     ),
+    validation = Rule::new("!has(self.engine) || !has(self.engine.etcd) || !has(self.offline) || size(self.offline) == 0").message(
+        "spec.offline: not possible with spec.engine.etcd yet, since etcd's own member list would still name the member; remove the list"
+    ),
     validation = Rule::new("!has(self.engine) || !has(self.engine.labels) || (has(self.rollout) && has(self.rollout.primary) && self.rollout.primary == 'Restart')").message(
         "spec.rollout.primary: must be Restart with spec.engine.labels, since labels tell who leads and hand nothing over; set it, or use an engine that can switch over"
     ),

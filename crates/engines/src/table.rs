@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn etcd_votes_and_hands_over_and_takes_no_parameters() {
         let etcd = of(json!({"etcd": {}}));
-        assert!(etcd.can_answer && etcd.can_switch && etcd.votes);
+        assert!(etcd.can_answer && etcd.can_switch && etcd.votes && etcd.members_fixed);
         assert!(!etcd.can_nudge && !etcd.leads_alone && etcd.port.is_none());
         assert_eq!(etcd.lag.unit, "log entries");
     }

@@ -18,6 +18,9 @@ pub struct Abilities {
     pub can_switch: bool,
     /// Its members vote: without a majority of them nothing is written.
     pub votes: bool,
+    /// Its members keep a list of themselves that nobody here can change: one that is taken away would stay
+    /// on it, and one that is new would not be let in.
+    pub members_fixed: bool,
     /// In what it measures how far a follower is behind.
     pub lag: Measure,
     /// One of its members may take the lead before any other runs.

@@ -484,7 +484,7 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
         let one = (minimum > 0).then(|| budget(names::budget(snap.name()), spec, None));
         return one.into_iter().collect();
     };
-    let replicas = Roster::of(&snap.ensemble).replicas();
+    let replicas = Roster::of(&snap.ensemble).asked_in_all();
     if replicas < 2 {
         // A single member's drain is its user's decision.
         return Vec::new();
@@ -514,7 +514,7 @@ pub fn budgets(snap: &Snapshot) -> Vec<Wanted> {
 /// How many members a budget must keep. Where members vote, evictions leave a majority, or all others
 /// where one is one too many already.
 pub fn budget_minimum(snap: &Snapshot) -> i64 {
-    let wanted = Roster::of(&snap.ensemble).replicas();
+    let wanted = Roster::of(&snap.ensemble).asked_in_all();
     let kept = wanted.saturating_sub(snap.ensemble.spec.rollout.max_unavailable);
     if !snap.abilities.votes || mutants::is_off(Rule::BudgetKeepsQuorum) {
         return i64::from(kept);

@@ -65,7 +65,8 @@ fn host(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let host = rest.split(['/', ':']).next()?;
     let label = host.split('.').next()?;
-    let is_name = label.chars().any(|c| c.is_ascii_alphabetic());
+    // An address of version 6 stands in brackets.
+    let is_name = !label.starts_with('[') && label.chars().any(|c| c.is_ascii_alphabetic());
     is_name.then(|| label.to_owned())
 }
 

@@ -34,6 +34,7 @@ fn abilities(_: &Engine) -> Abilities {
         judge: Some(Judge(judge::judge)),
         can_answer: true,
         can_switch: true,
+        members_fixed: true,
         votes: true,
         lag: Measure {
             unit: "log entries",

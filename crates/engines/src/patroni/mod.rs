@@ -78,6 +78,7 @@ const ABILITIES: Abilities = Abilities {
         most: u64::MAX,
     },
     // Whoever starts first and is at most `maximum_lag_on_failover` behind may take the lock.
+    members_fixed: false,
     leads_alone: true,
     can_nudge: true,
     rounds: Some(ROUNDS),

@@ -159,7 +159,7 @@ impl Roster {
     }
 
     /// How many members the spec asks for, without those that stand in for others for a while.
-    pub fn replicas(&self) -> u32 {
+    pub fn asked_in_all(&self) -> u32 {
         self.groups.iter().map(|g| g.wish.replicas).sum()
     }
 

@@ -23,6 +23,9 @@ pub fn remove(snap: &Cast<'_>, wanted: &Remove, safety: &Safety<'_>, lives: &mut
     if snap.roster().is_retired(who) {
         return gone(snap, who);
     }
+    if let Some(message) = fixed(snap) {
+        return Some((Outcome::Refused, message));
+    }
     let leaves = |m: MemberId| m == who || lives.ledgers.is_retired(m);
     let stay: Vec<MemberId> = snap.wanted().filter(|m| !leaves(*m)).collect();
     if let Err(refusal) = safety.may_remove(who, &stay) {
@@ -59,11 +62,23 @@ pub fn replace(snap: &Cast<'_>, wanted: &Replace, lives: &mut Lives) -> Answer {
         }
         Place::Wanted | Place::Surplus => {}
     }
+    if let Some(message) = fixed(snap) {
+        return Some((Outcome::Refused, message));
+    }
     let mut others = snap.wanted().filter(|m| !snap.roster().is_replaced(*m));
     if others.all(|m| snap.fit(m)) {
         lives.ledgers.retire(who, false);
     }
     None
+}
+
+/// Why nobody may leave or join an engine whose list of members cannot be changed.
+fn fixed(snap: &Cast<'_>) -> Option<String> {
+    snap.abilities.members_fixed.then(|| {
+        "Ensemble cannot add or remove members of this engine yet: the engine's own list of members would \
+         still name the old member and not the new one"
+            .to_owned()
+    })
 }
 
 /// The member that is meant: one that is asked for, is offline or was removed before.

@@ -280,3 +280,22 @@ fn while_nobody_leads_the_claims_of_a_member_without_a_pod_are_not_given_up() {
     let said = answer(&world.plan()).unwrap();
     assert!(said.starts_with("Refused: role-known is false"), "{said}");
 }
+
+#[test]
+fn no_member_of_an_engine_with_a_fixed_list_of_members_is_removed_or_replaced() {
+    let mut world = World::led(3, 0);
+    world.store_status();
+    for ask in [
+        json!({"remove": {"member": "orders-1"}}),
+        json!({"replace": {"member": "orders-1"}}),
+    ] {
+        self::ask(&mut world, ask);
+        let mut snap = world.snapshot();
+        snap.abilities.members_fixed = true;
+        let said = answer(&ensemble_planner::plan(&snap)).unwrap();
+        assert!(
+            said.starts_with("Refused: Ensemble cannot add or remove"),
+            "{said}"
+        );
+    }
+}
