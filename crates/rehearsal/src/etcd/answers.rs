@@ -139,7 +139,9 @@ impl Model for Etcd {
     }
 
     fn version(&self) -> u64 {
-        self.version
+        // A follower catches up by time alone.
+        let synced = self.names().filter(|n| self.in_sync(n)).count() as u64;
+        self.version * 1000 + synced
     }
 
     fn changes(&self) -> usize {
