@@ -110,7 +110,7 @@ async fn a_waiver_that_says_too_little_is_refused_by_its_field() -> Result<()> {
         ),
         (
             with(&|s| s["switch"] = json!({}))?,
-            &["exactly one of rebuild, switch, approve and waive"],
+            &["exactly one of rebuild, switch, approve, waive, remove and replace"],
         ),
     ];
     for (bad, words) in cases {

@@ -14,7 +14,7 @@ const FOR_EACH: u32 = 3;
 /// So often a minute engines may be told something: a nudge, a setting, a restart, a switchover. One that is
 /// waited for is worth eight nudges to begin with and ten a minute later; a rollout in which several come up
 /// within a minute takes some more.
-const TELLS: u32 = 40;
+const TELLS: u32 = 60;
 /// So often a minute a controller may wake by itself: engines are asked once a second while something is
 /// on its way, and their answers come one by one.
 const WAKES: u32 = 300;
